@@ -1,0 +1,1 @@
+"""What the product can do: one module, one verb, one transaction."""

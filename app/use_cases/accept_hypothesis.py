@@ -1,0 +1,26 @@
+"""Accept a hypothesis after review."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.domain import hypothesis
+from app.domain.events import Meta, Recorded
+from app.use_cases.change_stream import change_stream
+from app.use_cases.ports import Begin
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptHypothesis:
+    begin: Begin
+
+    def __call__(
+        self, *, tenant: str, hypothesis_id: str, reviewer: str, meta: Meta | None = None
+    ) -> Sequence[Recorded]:
+        """Raises `NotFound`, and `Conflict` where it was decided before."""
+        return change_stream(
+            self.begin,
+            hypothesis.stream(tenant, hypothesis_id),
+            fold=hypothesis.fold,
+            decide=lambda state: hypothesis.accept(state, reviewer=reviewer),
+            meta=meta,
+        )
