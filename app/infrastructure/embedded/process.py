@@ -1,0 +1,166 @@
+"""A server as a child process: its log file, its lock, its end, and the left-over of a parent that was killed."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+
+from app.domain.errors import Unavailable
+from app.infrastructure.embedded.home import Home, explained, lock_file, write_pid
+
+TAIL_LINES = 12
+LARGEST_LOG = 10_000_000
+STOP_GRACE = timedelta(seconds=15)
+
+
+class ServerProcess:
+    """One child process at a time under one name in one home.
+
+    The child inherits a locked file and nobody else keeps it open, so the lock tells exactly whether any process of
+    that server still lives, also for a later parent. Started from a thread, a child may end with that thread
+    (Linux ties the death signal to it): start servers from a thread that outlives them.
+    """
+
+    def __init__(self, home: Home, name: str, stop_signal: signal.Signals = signal.SIGTERM) -> None:
+        self.home = home
+        self.name = name
+        self._stop_signal = stop_signal
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log_path(self) -> Path:
+        return self.home.path / "log" / f"{self.name}.log"
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    def alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def claim(self) -> int:
+        """A descriptor with the server's lock; a server that a killed parent left behind is stopped first."""
+        path = self.home.folder("run") / f"{self.name}.pid"
+        deadline = time.monotonic() + STOP_GRACE.total_seconds()
+        while (descriptor := lock_file(path)) is None:
+            late = time.monotonic() > deadline - STOP_GRACE.total_seconds() / 2
+            _signal_left_over(path, signal.SIGKILL if late else self._stop_signal)
+            if time.monotonic() > deadline:
+                raise Unavailable(f"An earlier {self.name} server on {self.home.path} does not end: stop it by hand.")
+            time.sleep(0.1)
+        return descriptor
+
+    def spawn(self, argv: Sequence[str], *, claim: int, cwd: Path, env: Mapping[str, str], stdin: bytes = b"") -> None:
+        """Start the child with `stdin` as its first input; it sees the end of its input when this process is gone."""
+        self.kill()
+        self.home.folder("log")
+        with explained(self.log_path), open_log(self.log_path) as log:
+            child = subprocess.Popen(  # noqa: S603 (our own argument list, no shell)
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=cwd,
+                env=dict(env),
+                pass_fds=(claim,),
+                # Ctrl-C in the terminal is for the parent alone, which stops its servers in order.
+                start_new_session=True,
+            )
+        self._child = child
+        write_pid(claim, child.pid)
+        assert child.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(stdin)
+            child.stdin.flush()
+
+    def wait_until(self, ready: Callable[[], bool], within: timedelta) -> None:
+        """Return once `ready()`; Unavailable with the end of the log when the child dies or takes too long."""
+        deadline = time.monotonic() + within.total_seconds()
+        while not ready():
+            if not self.alive():
+                raise self._failure("ended while it was starting")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise self._failure(f"was not ready within {within.total_seconds():.0f} s")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the child in good order; killed only when it does not end by itself."""
+        if self._child is None:
+            return
+        self._close_input()
+        if self.alive():
+            self._child.send_signal(signal.SIGCONT)
+            self._child.send_signal(self._stop_signal)
+        try:
+            self._child.wait(STOP_GRACE.total_seconds())
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        self._child = None
+
+    def kill(self) -> None:
+        """End the child as `kill -9` does."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._close_input()
+            self._child = None
+
+    def pause(self) -> None:
+        """Freeze the child: its connections stay open and nothing answers."""
+        assert self._child is not None
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a frozen child go on."""
+        assert self._child is not None
+        self._child.send_signal(signal.SIGCONT)
+
+    def tail(self) -> str:
+        """The last lines that the child wrote."""
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+        return ""
+
+    def _failure(self, what: str) -> Unavailable:
+        return Unavailable(f"The {self.name} server {what}; the end of {self.log_path}:\n{self.tail()}")
+
+    def _close_input(self) -> None:
+        if self._child and self._child.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._child.stdin.close()
+
+
+@contextlib.contextmanager
+def open_log(path: Path) -> Iterator[int]:
+    """A descriptor that appends to a log file only its owner can read; a large one makes room first."""
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size > LARGEST_LOG:
+            path.replace(path.with_suffix(".old"))
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def bound_to_parent(argv: Sequence[str], death_signal: str) -> list[str]:
+    """The command, made to get a signal when its parent dies, where the operating system can do that."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, f"--pdeathsig={death_signal}", "--", *argv] if setpriv else list(argv)
+
+
+def _signal_left_over(path: Path, what: signal.Signals) -> None:
+    with contextlib.suppress(OSError, ValueError, psutil.Error):
+        process = psutil.Process(int(path.read_text()))
+        # Only a process as old as its entry is the one that was meant: a pid may have been given to another since.
+        if process.create_time() <= path.stat().st_mtime + 1:
+            process.send_signal(what)
