@@ -1,0 +1,1 @@
+"""The projector: retells the log as a graph, in a process of its own."""
