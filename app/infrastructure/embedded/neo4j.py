@@ -25,6 +25,7 @@ CREDENTIAL = "neo4j-password"
 CACHE = Path(".cache")
 READY_WITHIN = timedelta(seconds=180)
 OPENED = ("java.nio", "java.io", "sun.nio.ch", "java.util.concurrent")
+# The last line makes a stop take one second and not ten; a version that does not know it must not mind.
 CONFIGURATION = """\
 server.bolt.listen_address={host}:{port}
 server.bolt.advertised_address={host}:{port}
@@ -34,6 +35,8 @@ server.memory.pagecache.size=256m
 dbms.usage_report.enabled=false
 dbms.security.auth_enabled=true
 db.tx_log.preallocate=false
+server.config.strict_validation.enabled=false
+internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 """
 
 

@@ -152,9 +152,11 @@ class EmbeddedPostgres:
         with contextlib.closing(self._connect_as_superuser()) as connection:
             _ensure_role(connection, self.home.secret(CREDENTIAL))
             _ensure_database(connection)
-        # Only a superuser may create the extension; the application's role has no need to be one.
-        with contextlib.closing(self._connect_as_superuser(DATABASE)) as connection:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        # Only a superuser may create the extension, and the application's role has no need to be one: databases that
+        # the role makes later inherit it from the template.
+        for database in ("template1", DATABASE):
+            with contextlib.closing(self._connect_as_superuser(database)) as connection:
+                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 
 
 def database_url(password: str, port: int) -> str:
