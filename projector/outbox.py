@@ -1,0 +1,295 @@
+"""The projector's own connection to PostgreSQL: its lock, its rows of the outbox, and the state of the projection.
+
+The lock and the marking share ONE connection on purpose: a projector whose connection is gone has lost the lock, and
+by the same token cannot mark a row any more.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from app.domain.errors import Conflict
+from app.infrastructure.postgres.engine import address, connect
+from app.infrastructure.postgres.errors import translated
+from app.infrastructure.postgres.record import COLUMNS
+
+LOCK: Final = 0x7265746F6C64  # "retold", as a number: advisory locks have no names
+
+TAKE: Final = f"""
+WITH batch AS MATERIALIZED (
+    SELECT o.id AS row_id, o.tenant AS row_tenant, o.aggregate_id AS row_stream, o.event_position AS row_position,
+           o.attempts
+    FROM outbox AS o
+    WHERE o.aggregate_type = 'graph_projection' AND o.processed_at IS NULL AND o.parked_at IS NULL
+      -- A stream stops at its parked row, also for rows that were written after the parking.
+      AND NOT EXISTS (
+          SELECT FROM outbox AS p
+          WHERE p.aggregate_type = 'graph_projection' AND p.tenant = o.tenant AND p.aggregate_id = o.aggregate_id
+            AND p.parked_at IS NOT NULL AND p.processed_at IS NULL AND p.event_position < o.event_position
+      )
+    ORDER BY o.id
+    LIMIT %(limit)s
+), in_hand AS (
+    -- What a process was at when it died is read off here by the next one.
+    UPDATE projections
+    SET batch_first = (SELECT min(row_id) FROM batch), batch_last = (SELECT max(row_id) FROM batch),
+        last_attempt_at = clock_timestamp()
+    WHERE name = 'graph'
+)
+SELECT row_id, row_tenant, row_stream, row_position, attempts, {COLUMNS}
+FROM batch LEFT JOIN events ON position = row_position
+ORDER BY row_id
+"""  # noqa: S608 (COLUMNS is a constant)
+
+MARK: Final = """
+WITH marked AS (
+    UPDATE outbox SET processed_at = clock_timestamp(), last_error = NULL
+    WHERE id = ANY(%(rows)s) AND processed_at IS NULL
+    RETURNING event_position
+)
+UPDATE projections
+SET batch_first = NULL, batch_last = NULL, last_success_at = clock_timestamp(), outage = NULL, outage_since = NULL,
+    head = greatest(head, (SELECT max(event_position) FROM marked))
+WHERE name = 'graph'
+"""
+
+REPORT_OUTAGE: Final = """
+UPDATE projections
+SET batch_first = NULL, batch_last = NULL, last_attempt_at = clock_timestamp(), outage = %(error)s,
+    outage_since = coalesce(outage_since, clock_timestamp())
+WHERE name = 'graph'
+"""
+
+COUNT_ATTEMPT: Final = """
+UPDATE outbox SET attempts = attempts + 1, last_error = %(error)s
+WHERE id = %(row)s AND processed_at IS NULL
+RETURNING attempts
+"""
+
+PARK: Final = """
+WITH head AS (
+    UPDATE outbox SET parked_at = clock_timestamp(), behind = NULL
+    WHERE id = %(row)s AND processed_at IS NULL
+    RETURNING id, tenant, aggregate_id
+)
+UPDATE outbox AS o SET parked_at = clock_timestamp(), behind = head.id
+FROM head
+WHERE o.aggregate_type = 'graph_projection' AND o.tenant = head.tenant AND o.aggregate_id = head.aggregate_id
+  AND o.id > head.id AND o.processed_at IS NULL AND o.parked_at IS NULL
+"""
+
+# Rows written to a stream after its head was parked; setting them aside keeps what is pending short.
+PARK_LATECOMERS: Final = """
+UPDATE outbox AS o SET parked_at = clock_timestamp(), behind = head.id
+FROM outbox AS head
+WHERE head.aggregate_type = 'graph_projection' AND head.parked_at IS NOT NULL AND head.processed_at IS NULL
+  AND head.behind IS NULL
+  AND o.aggregate_type = 'graph_projection' AND o.tenant = head.tenant AND o.aggregate_id = head.aggregate_id
+  AND o.processed_at IS NULL AND o.parked_at IS NULL
+"""
+
+# A replay meets a poisonous event again whose row was marked long ago, or never written.
+PARK_POSITIONS: Final = """
+WITH head AS (
+    SELECT min(id) AS id FROM outbox
+    WHERE aggregate_type = 'graph_projection' AND event_position = %(first)s
+), reopened AS (
+    UPDATE outbox AS o
+    SET processed_at = NULL, parked_at = clock_timestamp(), behind = nullif(head.id, o.id),
+        attempts = CASE WHEN o.id = head.id THEN %(attempts)s ELSE 0 END,
+        last_error = CASE WHEN o.id = head.id THEN %(error)s END
+    FROM head
+    WHERE o.aggregate_type = 'graph_projection' AND o.event_position = ANY(%(positions)s)
+    RETURNING o.event_position
+)
+INSERT INTO outbox (aggregate_type, aggregate_id, event_position, tenant, attempts, last_error, parked_at, behind)
+SELECT 'graph_projection', e.stream, e.position, e.tenant,
+       CASE WHEN e.position = %(first)s THEN %(attempts)s ELSE 0 END,
+       CASE WHEN e.position = %(first)s THEN %(error)s END,
+       clock_timestamp(),
+       CASE WHEN e.position = %(first)s THEN NULL ELSE head.id END
+FROM events AS e, head
+WHERE e.position = ANY(%(positions)s) AND e.position NOT IN (SELECT event_position FROM reopened)
+ORDER BY e.position
+"""
+
+IN_HAND: Final = """
+SELECT batch_first, batch_last, replay_started_at IS NOT NULL AS replaying FROM projections WHERE name = 'graph'
+"""
+
+SOMEBODY_WAITS: Final = """
+SELECT EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND NOT granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND classid = (%(lock)s::bigint >> 32)::bigint::oid AND objid = (%(lock)s::bigint & 4294967295)::bigint::oid
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A row to project; `event` is the stored row of its event, None where the log no longer has it."""
+
+    id: int
+    tenant: str
+    stream: str
+    position: int
+    attempts: int
+    event: tuple[Any, ...] | None
+
+    @property
+    def lane(self) -> tuple[str, str]:
+        """Rows with the same one are projected in order."""
+        return (self.tenant, self.stream)
+
+
+@dataclass(frozen=True, slots=True)
+class InHand:
+    """The rows that the last holder of the lock had in hand when it died, and whether it was replaying."""
+
+    first: int | None
+    last: int | None
+    replaying: bool
+
+
+class Outbox:
+    """The `graph_projection` rows, for the one process that holds the lock. Raises `LogUnavailable` everywhere."""
+
+    def __init__(self, url: str, *, holder: str, connect_timeout: timedelta) -> None:
+        self._url, self._holder, self._connect_timeout = url, holder, connect_timeout
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._locked = False
+
+    def acquire(self) -> bool:
+        """True if this process holds the lock, from now on or still; False where another does."""
+        if self._locked and self._connection is not None and not self._connection.closed:
+            return True
+        self._locked = bool(self._one("SELECT pg_try_advisory_lock(%(lock)s)", lock=LOCK)[0])
+        if self._locked:
+            self._sign()
+        return self._locked
+
+    def wait_for_lock(self, timeout: timedelta) -> None:
+        """Take the lock, waiting for its holder to yield. Raises `Conflict` after `timeout`."""
+        if self._locked:
+            return
+        self._set_lock_timeout(timeout)
+        try:
+            with self._cursor() as cursor:
+                try:
+                    cursor.execute("SELECT pg_advisory_lock(%(lock)s)", {"lock": LOCK})
+                except psycopg.errors.LockNotAvailable as error:
+                    raise Conflict(
+                        f"{self.holder() or 'another process'} holds the graph and did not yield within "
+                        f"{timeout.total_seconds():g} s; stop that projector, then try again"
+                    ) from error
+        finally:
+            self._set_lock_timeout(timedelta(0))
+        self._locked = True
+        self._sign()
+
+    def yield_to_waiters(self) -> bool:
+        """Give the lock up if somebody waits for it, such as a replay; True if so."""
+        if not self._one(SOMEBODY_WAITS, lock=LOCK)[0]:
+            return False
+        self.release()
+        return True
+
+    def release(self) -> None:
+        if self._locked and self._connection is not None and not self._connection.closed:
+            self._run("UPDATE projections SET holder = NULL WHERE name = 'graph'")
+            self._one("SELECT pg_advisory_unlock(%(lock)s)", lock=LOCK)
+        self._locked = False
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._locked = None, False
+
+    def holder(self) -> str | None:
+        holder = self._one("SELECT holder FROM projections WHERE name = 'graph'")[0]
+        return None if holder is None else str(holder)
+
+    def in_hand(self) -> InHand:
+        return InHand(*self._one(IN_HAND))
+
+    def take(self, limit: int) -> Sequence[PendingRow]:
+        """The next `limit` pending rows by id, in hand from now on. An open transaction elsewhere holds nobody up."""
+        self._run(PARK_LATECOMERS)
+        return [_pending(found) for found in self._all(TAKE, limit=limit)]
+
+    def mark(self, rows: Sequence[int]) -> None:
+        """These rows are done, and nothing is in hand."""
+        self._run(MARK, rows=list(rows))
+
+    def put_down(self) -> None:
+        """Nothing is in hand any more, whatever became of it."""
+        self._run("UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'")
+
+    def report_outage(self, error: str) -> None:
+        """The graph does not answer: nothing is in hand, and no attempt is counted."""
+        self._run(REPORT_OUTAGE, error=error)
+
+    def count_attempt(self, row: int, error: str) -> int:
+        """How often the row has failed now; 0 if somebody has marked it meanwhile."""
+        found = self._all(COUNT_ATTEMPT, row=row, error=error)
+        return int(found[0][0]) if found else 0
+
+    def park(self, row: int) -> None:
+        """Set the row aside, and the rest of its stream behind it."""
+        self._run(PARK, row=row)
+
+    def park_positions(self, positions: Sequence[int], *, attempts: int, error: str) -> None:
+        """Set aside the event at the first of these positions, and the others, of the same stream, behind it."""
+        self._run(PARK_POSITIONS, first=positions[0], positions=list(positions), attempts=attempts, error=error)
+
+    def begin_replay(self) -> None:
+        self._run(
+            "UPDATE projections SET replay_started_at = clock_timestamp(), batch_first = NULL, batch_last = NULL, "
+            "last_attempt_at = clock_timestamp(), head = 0 WHERE name = 'graph'"
+        )
+
+    def end_replay(self, horizon: int) -> None:
+        """The graph is the log up to `horizon` again."""
+        self._run(
+            "UPDATE projections SET replay_started_at = NULL, head = %(horizon)s, last_success_at = clock_timestamp(), "
+            "outage = NULL, outage_since = NULL WHERE name = 'graph'",
+            horizon=horizon,
+        )
+
+    def _set_lock_timeout(self, timeout: timedelta) -> None:
+        milliseconds = str(int(timeout.total_seconds() * 1000))
+        self._one("SELECT set_config('lock_timeout', %(milliseconds)s, false)", milliseconds=milliseconds)
+
+    def _sign(self) -> None:
+        self._run("UPDATE projections SET holder = %(holder)s WHERE name = 'graph'", holder=self._holder)
+
+    def _run(self, statement: LiteralString, **parameters: object) -> None:
+        with self._cursor() as cursor:
+            cursor.execute(statement, parameters or None)
+
+    def _all(self, statement: LiteralString, **parameters: object) -> list[tuple[Any, ...]]:
+        with self._cursor() as cursor:
+            return cursor.execute(statement, parameters or None).fetchall()
+
+    def _one(self, statement: LiteralString, **parameters: object) -> tuple[Any, ...]:
+        return self._all(statement, **parameters)[0]
+
+    @contextmanager
+    def _cursor(self) -> Iterator[psycopg.Cursor[tuple[Any, ...]]]:
+        if self._connection is None or self._connection.closed:
+            # A new connection never holds the lock, whatever the old one had.
+            self._locked = False
+            self._connection = connect(self._url, connect_timeout=self._connect_timeout)
+        with translated(address(self._url)), self._connection.cursor() as cursor:
+            yield cursor
+
+
+def _pending(found: tuple[Any, ...]) -> PendingRow:
+    row_id, tenant, stream, position, attempts, *event = found
+    return PendingRow(row_id, tenant, stream, position, attempts, None if event[0] is None else tuple(event))
