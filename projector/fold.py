@@ -40,6 +40,18 @@ class NodeState:
     def is_stub(self) -> bool:
         return self.version == NEVER
 
+    def stored(self) -> dict[str, Value | None]:
+        """Every property that the node has in the graph; one that is None is not there.
+
+        A stub has its key and its identity alone, and only a node that was removed once says when.
+        """
+        stored: dict[str, Value | None] = {"key": self.ref.key, **self.ref.identity}
+        if not self.is_stub:
+            stored |= self.properties | {"position": self.position, "version": self.version}
+        if self.gone_version != NEVER:
+            stored["gone_version"] = self.gone_version
+        return stored
+
 
 @dataclass(slots=True)
 class EdgeState:
