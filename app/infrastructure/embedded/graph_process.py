@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from typing import TypedDict
+from typing import NoReturn, TypedDict
 
 BOLT_PLUGIN = "Bolt:com.arcadedb.bolt.BoltProtocolPlugin"
 
@@ -26,9 +26,19 @@ def main() -> None:
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     threading.Thread(target=_watch_parent, args=(over,), daemon=True).start()
-    _serve(orders, over)
-    # The virtual machine has nothing left to do, and its own way out takes seconds.
-    os._exit(0)
+    try:
+        _serve(orders, over)
+    except Exception as error:
+        # One line at the end of the log: that is what the parent shows.
+        _leave(1, f"The graph server could not be started: {error}")
+    _leave(0, "The graph server has stopped.")
+
+
+def _leave(code: int, line: str) -> NoReturn:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+    # The virtual machine has nothing left to do, and its own way out takes seconds or, after a failed start, for ever.
+    os._exit(code)
 
 
 def _watch_parent(over: threading.Event) -> None:

@@ -64,6 +64,7 @@ class ServerProcess:
         with explained(self.log_path), open_log(self.log_path) as log:
             child = subprocess.Popen(  # noqa: S603 (our own argument list, no shell)
                 list(argv),
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -78,13 +79,13 @@ class ServerProcess:
         assert child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(stdin)
-            child.stdin.flush()
 
     def wait_until(self, ready: Callable[[], bool], within: timedelta) -> None:
         """Return once `ready()`; Unavailable with the end of the log when the child dies or takes too long."""
         deadline = time.monotonic() + within.total_seconds()
         while not ready():
             if not self.alive():
+                self.kill()
                 raise self._failure("ended while it was starting")
             if time.monotonic() > deadline:
                 self.kill()
