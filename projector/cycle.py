@@ -5,56 +5,21 @@ that everything is tried again by itself. Any other failure is the row's own: it
 after some attempts it is parked with the rest of its stream, while other streams go on.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Lock as Mutex
 from time import perf_counter
-from typing import Protocol
 
 import structlog
 
 from app.domain.errors import GraphUnavailable
-from app.domain.events import Recorded
-from app.infrastructure.postgres import record
 from app.infrastructure.postgres.codec import Codec
-from projector import projections
-from projector.changes import Change
-from projector.fold import Graph
-from projector.outbox import Outbox, PendingRow
+from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
+from projector.outbox import Lock, Outbox, PendingRow
 
 log = structlog.get_logger()
-
-
-class Writer(Protocol):
-    """Where changes go."""
-
-    def ping(self) -> None:
-        """Raises `GraphUnavailable`."""
-
-    def write(self, batch: Graph) -> None:
-        """All of `batch` in one transaction, or nothing. Raises `GraphUnavailable`; other errors are the batch's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An event, and what it changes in the graph."""
-
-    lane: tuple[str, str]
-    position: int
-    version: int
-    changes: tuple[Change, ...]
-    row: int | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a batch; it also holds when an outage cut the batch short."""
-
-    applied: list[Told] = field(default_factory=list)
-    failed: list[tuple[Told, Exception]] = field(default_factory=list)
-
-    def follows_a_failure(self, told: Told) -> bool:
-        return any(told.lane == failed.lane and told.position > failed.position for failed, _ in self.failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +35,44 @@ class Cycle:
     standby: bool = False
     overlapped: bool = False
 
+    def figures(self) -> dict[str, int | float | str | None]:
+        """What the log line of a batch says."""
+        return {
+            "rows": self.taken,
+            "marked": self.marked,
+            "failed": self.failed,
+            "parked": self.parked,
+            "outage": self.outage,
+            "seconds": round(self.seconds, 3),
+        }
+
     @property
     def progressed(self) -> bool:
         return self.marked > 0 or self.parked > 0
 
 
-def write_apart(writer: Writer, batch: Sequence[Told], outcome: Outcome) -> None:
-    """Write the batch; where it fails, halve it until the events that cannot be written are alone.
-
-    What follows a failed event in its stream is left out: its row stays pending. Raises `GraphUnavailable`; then
-    `outcome` tells how far it got.
-    """
-    batch = [told for told in batch if not outcome.follows_a_failure(told)]
-    graph = folded(batch)
-    try:
-        if graph.nodes:
-            writer.write(graph)
-    except GraphUnavailable:
-        raise
-    except Exception as error:
-        if len(batch) == 1:
-            outcome.failed.append((batch[0], error))
-            return
-        half = len(batch) // 2
-        write_apart(writer, batch[:half], outcome)
-        write_apart(writer, batch[half:], outcome)
-    else:
-        outcome.applied += batch
-
-
-def folded(batch: Iterable[Told]) -> Graph:
-    graph = Graph()
-    for told in batch:
-        graph.apply(told.changes, position=told.position, version=told.version)
-    return graph
+Replay = Callable[[], object]
+"""Replays the log from zero; the lock is held already."""
 
 
 class Projector:
     """Projects the outbox into the graph, one cycle at a time."""
 
-    def __init__(self, outbox: Outbox, writer: Writer, codec: Codec, *, batch_size: int, max_attempts: int) -> None:
-        self._outbox, self._writer, self._codec = outbox, writer, codec
+    def __init__(
+        self,
+        outbox: Outbox,
+        writer: Writer,
+        codec: Codec,
+        replay: Replay,
+        *,
+        batch_size: int,
+        max_attempts: int,
+    ) -> None:
+        self._outbox, self._writer, self._codec, self._replay = outbox, writer, codec, replay
         self._batch_size, self._max_attempts = batch_size, max_attempts
-        self._running = Lock()
+        self._running = Mutex()
+        self._prepared = False
+        self._exclusive = False
         self._suspect_until: int | None = None
         self._outage = False
 
@@ -121,57 +81,91 @@ class Projector:
         if not self._running.acquire(blocking=False):
             return Cycle(overlapped=True)
         try:
-            return self._cycle()
+            return self._cycle(perf_counter())
         finally:
             self._running.release()
 
-    def look_back(self) -> None:
-        """What had the process in hand that held the lock before? To be called once when the lock is taken.
+    def drain(self) -> int:
+        """Cycles until nothing is pending; returns how many rows were marked. Raises `GraphUnavailable`."""
+        marked = 0
+        while True:
+            cycle = self.run_once()
+            marked += cycle.marked
+            if cycle.outage is not None:
+                raise GraphUnavailable(cycle.outage)
+            if not cycle.taken:
+                return marked
 
-        A row that was alone in hand when the process died is held responsible; of several each becomes a suspect,
+    @contextmanager
+    def exclusively(self, timeout: timedelta) -> Iterator[None]:
+        """Hold the lock throughout: the holder, also one in another process, yields it after its cycle.
+
+        Raises `Conflict` where it does not within `timeout`.
+        """
+        self._outbox.wait_for_lock(timeout)
+        self._exclusive = True
+        try:
+            self._take_over()
+            yield
+        finally:
+            self._exclusive = False
+            self._outbox.release()
+
+    def _cycle(self, started: float) -> Cycle:
+        lock = self._outbox.acquire()
+        if lock is Lock.ELSEWHERE:
+            return Cycle(standby=True)
+        try:
+            if lock is Lock.TAKEN:
+                self._take_over()
+            self._make_ready()
+        except GraphUnavailable as error:
+            return Cycle(outage=self._report(error), seconds=perf_counter() - started)
+        cycle = self._project(self._take(), started)
+        if not self._exclusive:
+            self._outbox.yield_to_waiters()
+        return cycle
+
+    def _take_over(self) -> None:
+        """Look back at what the process had in hand that held the lock before.
+
+        A row that was alone in hand when that process died is held responsible; of several each becomes a suspect,
         and is handled alone.
         """
+        self._prepared = False
         in_hand = self._outbox.in_hand()
+        self._outbox.sign()
+        if in_hand.ours:
+            # We only lost the connection: nobody died.
+            return
         self._suspect_until = in_hand.last
         if in_hand.first is None or in_hand.first != in_hand.last:
             return
-        error = "the process died while it handled this row"
-        attempts = self._outbox.count_attempt(in_hand.first, error)
-        log.warning("row was in hand when its process died", row=in_hand.first, attempts=attempts)
+        attempts = self._outbox.count_attempt(in_hand.first, "the process died while it handled this row")
+        log.warning("a process died with this row in hand", row=in_hand.first, attempts=attempts)
         if attempts >= self._max_attempts:
             self._outbox.park(in_hand.first)
         self._outbox.put_down()
 
-    def _cycle(self) -> Cycle:
-        started = perf_counter()
-        if self._outage or self._suspect_until is not None:
-            # Known before any row is in hand: a process that is ended while the graph is silent accuses no row.
-            outage = self._probe()
-            if outage is not None:
-                return Cycle(outage=outage, seconds=perf_counter() - started)
-        rows = self._outbox.take(1 if self._suspect_until is not None else self._batch_size)
-        if self._suspect_until is not None and not (rows and rows[0].id <= self._suspect_until):
-            self._suspect_until = None
-        cycle = self._project(rows, started)
-        if rows:
-            log.info(
-                "batch",
-                rows=cycle.taken,
-                marked=cycle.marked,
-                failed=cycle.failed,
-                parked=cycle.parked,
-                outage=cycle.outage,
-                seconds=round(cycle.seconds, 3),
-            )
-        return cycle
-
-    def _probe(self) -> str | None:
-        try:
+    def _make_ready(self) -> None:
+        """Raises `GraphUnavailable`, before any row is in hand: whoever ends while the graph is silent accuses none."""
+        if not self._prepared:
+            self._writer.prepare()
+            if self._outbox.in_hand().replaying:
+                log.warning("finishing a replay that was cut short")
+                self._replay()
+            self._prepared = True
+        elif self._outage or self._suspect_until is not None:
             self._writer.ping()
-        except GraphUnavailable as error:
-            return self._report(error)
         self._outage = False
-        return None
+
+    def _take(self) -> Sequence[PendingRow]:
+        if self._suspect_until is None:
+            return self._outbox.take(self._batch_size)
+        rows = self._outbox.take(1)
+        if not rows or rows[0].id > self._suspect_until:
+            self._suspect_until = None
+        return rows
 
     def _report(self, error: GraphUnavailable) -> str:
         self._outage = True
@@ -191,7 +185,7 @@ class Projector:
             write_apart(self._writer, batch, outcome)
         except GraphUnavailable as error:
             outage = error
-        return Cycle(
+        cycle = Cycle(
             taken=len(rows),
             marked=len(outcome.applied),
             failed=len(outcome.failed),
@@ -199,6 +193,9 @@ class Projector:
             outage=None if outage is None else self._report(outage),
             seconds=perf_counter() - started,
         )
+        if rows:
+            log.info("batch", **cycle.figures())
+        return cycle
 
     def _settle(self, outcome: Outcome) -> int:
         """Mark what is done and count the attempts of what failed; returns how many rows were parked."""
@@ -215,21 +212,8 @@ class Projector:
         return parked
 
     def _tell(self, row: PendingRow) -> Told:
-        """What the row's event changes, which is nothing for one that is gone or not part of the graph (G-13, G-24)."""
+        """What the event of the row changes, which is nothing if the log does not have it (G-24)."""
         if row.event is None:
             log.warning("event of the row is gone; marked", row=row.id, position=row.position)
             return Told(row.lane, row.position, 0, (), row.id)
-        recorded = record.recorded(self._codec, row.event)
-        changes = projections.changes(recorded)
-        if changes is None:
-            log.warning("event type is not shown by any projection; marked", row=row.id, type=recorded.type)
-        return told_of(recorded, changes or (), row.id)
-
-
-def told_of(recorded: Recorded, changes: tuple[Change, ...], row: int | None = None) -> Told:
-    return Told((recorded.stream.tenant, recorded.stream.name), recorded.position, recorded.version, changes, row)
-
-
-def one_line(error: Exception) -> str:
-    """What an operator reads of the error; bounded, for it is stored with the row."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+        return tell(self._codec, row.event, outbox_row=row.id)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -17,7 +18,7 @@ from app.infrastructure.postgres.engine import address, connect
 from app.infrastructure.postgres.errors import translated
 from app.infrastructure.postgres.record import COLUMNS
 
-LOCK: Final = 0x7265746F6C64  # "retold", as a number: advisory locks have no names
+LOCK: Final = 0x6772617068  # "graph" in ASCII; advisory locks are numbers
 
 TAKE: Final = f"""
 WITH batch AS MATERIALIZED (
@@ -93,32 +94,33 @@ WHERE head.aggregate_type = 'graph_projection' AND head.parked_at IS NOT NULL AN
 """
 
 # A replay meets a poisonous event again whose row was marked long ago, or never written.
-PARK_POSITIONS: Final = """
-WITH head AS (
-    SELECT min(id) AS id FROM outbox
-    WHERE aggregate_type = 'graph_projection' AND event_position = %(first)s
-), reopened AS (
-    UPDATE outbox AS o
-    SET processed_at = NULL, parked_at = clock_timestamp(), behind = nullif(head.id, o.id),
-        attempts = CASE WHEN o.id = head.id THEN %(attempts)s ELSE 0 END,
-        last_error = CASE WHEN o.id = head.id THEN %(error)s END
-    FROM head
-    WHERE o.aggregate_type = 'graph_projection' AND o.event_position = ANY(%(positions)s)
-    RETURNING o.event_position
-)
-INSERT INTO outbox (aggregate_type, aggregate_id, event_position, tenant, attempts, last_error, parked_at, behind)
-SELECT 'graph_projection', e.stream, e.position, e.tenant,
-       CASE WHEN e.position = %(first)s THEN %(attempts)s ELSE 0 END,
-       CASE WHEN e.position = %(first)s THEN %(error)s END,
-       clock_timestamp(),
-       CASE WHEN e.position = %(first)s THEN NULL ELSE head.id END
-FROM events AS e, head
-WHERE e.position = ANY(%(positions)s) AND e.position NOT IN (SELECT event_position FROM reopened)
+WRITE_MISSING_ROWS: Final = """
+INSERT INTO outbox (aggregate_type, aggregate_id, event_position, tenant)
+SELECT 'graph_projection', e.stream, e.position, e.tenant
+FROM events AS e
+WHERE e.position = ANY(%(positions)s)
+  AND e.position NOT IN (
+      SELECT event_position FROM outbox
+      WHERE aggregate_type = 'graph_projection' AND event_position = ANY(%(positions)s)
+  )
 ORDER BY e.position
 """
 
+PARK_POSITIONS: Final = """
+WITH head AS (
+    SELECT min(id) AS id FROM outbox WHERE aggregate_type = 'graph_projection' AND event_position = %(first)s
+)
+UPDATE outbox AS o
+SET processed_at = NULL, parked_at = clock_timestamp(), behind = nullif(head.id, o.id),
+    attempts = CASE WHEN o.id = head.id THEN %(attempts)s ELSE 0 END,
+    last_error = CASE WHEN o.id = head.id THEN %(error)s END
+FROM head
+WHERE o.aggregate_type = 'graph_projection' AND o.event_position = ANY(%(positions)s)
+"""
+
 IN_HAND: Final = """
-SELECT batch_first, batch_last, replay_started_at IS NOT NULL AS replaying FROM projections WHERE name = 'graph'
+SELECT batch_first, batch_last, replay_started_at IS NOT NULL, holder IS NOT DISTINCT FROM %(holder)s
+FROM projections WHERE name = 'graph'
 """
 
 SOMEBODY_WAITS: Final = """
@@ -150,11 +152,20 @@ class PendingRow:
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """The rows that the last holder of the lock had in hand when it died, and whether it was replaying."""
+    """The rows that the last holder of the lock had in hand, whether it was replaying, and whether that was us."""
 
     first: int | None
     last: int | None
     replaying: bool
+    ours: bool
+
+
+class Lock(Enum):
+    """Who has the lock: this process still, this process from now on, or another."""
+
+    HELD = auto()
+    TAKEN = auto()
+    ELSEWHERE = auto()
 
 
 class Outbox:
@@ -165,19 +176,15 @@ class Outbox:
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._locked = False
 
-    def acquire(self) -> bool:
-        """True if this process holds the lock, from now on or still; False where another does."""
+    def acquire(self) -> Lock:
+        """Take the lock if nobody has it."""
         if self._locked and self._connection is not None and not self._connection.closed:
-            return True
+            return Lock.HELD
         self._locked = bool(self._one("SELECT pg_try_advisory_lock(%(lock)s)", lock=LOCK)[0])
-        if self._locked:
-            self._sign()
-        return self._locked
+        return Lock.TAKEN if self._locked else Lock.ELSEWHERE
 
     def wait_for_lock(self, timeout: timedelta) -> None:
         """Take the lock, waiting for its holder to yield. Raises `Conflict` after `timeout`."""
-        if self._locked:
-            return
         self._set_lock_timeout(timeout)
         try:
             with self._cursor() as cursor:
@@ -191,7 +198,6 @@ class Outbox:
         finally:
             self._set_lock_timeout(timedelta(0))
         self._locked = True
-        self._sign()
 
     def yield_to_waiters(self) -> bool:
         """Give the lock up if somebody waits for it, such as a replay; True if so."""
@@ -216,7 +222,7 @@ class Outbox:
         return None if holder is None else str(holder)
 
     def in_hand(self) -> InHand:
-        return InHand(*self._one(IN_HAND))
+        return InHand(*self._one(IN_HAND, holder=self._holder))
 
     def take(self, limit: int) -> Sequence[PendingRow]:
         """The next `limit` pending rows by id, in hand from now on. An open transaction elsewhere holds nobody up."""
@@ -246,6 +252,7 @@ class Outbox:
 
     def park_positions(self, positions: Sequence[int], *, attempts: int, error: str) -> None:
         """Set aside the event at the first of these positions, and the others, of the same stream, behind it."""
+        self._run(WRITE_MISSING_ROWS, positions=list(positions))
         self._run(PARK_POSITIONS, first=positions[0], positions=list(positions), attempts=attempts, error=error)
 
     def begin_replay(self) -> None:
@@ -266,7 +273,8 @@ class Outbox:
         milliseconds = str(int(timeout.total_seconds() * 1000))
         self._one("SELECT set_config('lock_timeout', %(milliseconds)s, false)", milliseconds=milliseconds)
 
-    def _sign(self) -> None:
+    def sign(self) -> None:
+        """Put our name to the lock, and to what we shall have in hand."""
         self._run("UPDATE projections SET holder = %(holder)s WHERE name = 'graph'", holder=self._holder)
 
     def _run(self, statement: LiteralString, **parameters: object) -> None:

@@ -28,6 +28,10 @@ class GraphWriter:
     def __init__(self, client: GraphClient) -> None:
         self._client = client
 
+    def ping(self) -> None:
+        """Nothing, if the graph answers. Raises `GraphUnavailable`."""
+        self._client.ping()
+
     def prepare(self) -> None:
         """See to it that a key is unique under its label; does nothing where that is so already."""
         for label in LABELS:

@@ -1,0 +1,74 @@
+"""What every command shows: a table for people or JSON for programs, and bars for long work."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Annotated, Any, Protocol
+
+import typer
+from pydantic_core import to_json
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def console() -> Console:
+    """Standard output, as wide as it is now."""
+    return Console()
+
+
+def print_json(value: object) -> None:
+    """`value`, which may hold dataclasses, times (ISO 8601), durations (seconds) and ids, as JSON."""
+    sys.stdout.write(to_json(value, indent=2, timedelta_mode="float").decode() + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table; None shows as a dash."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(each) for each in row))
+    console().print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    # Square brackets in data are not rich's markup.
+    return str(value).replace("[", r"\[")
+
+
+class OnProgress(Protocol):
+    """Told that `done` of `total` of what `phase` names is done; `total` is None where it is not known."""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None: ...
+
+
+@contextmanager
+def progress_bars() -> Iterator[OnProgress]:
+    """Bars on standard error, one a phase; nothing where that is no terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bars:
+        tasks: dict[str, Any] = {}
+
+        def on_progress(phase: str, done: int, total: int | None) -> None:
+            if phase not in tasks:
+                tasks[phase] = bars.add_task(phase, total=total)
+            bars.update(tasks[phase], completed=done, total=total)
+
+        yield on_progress
