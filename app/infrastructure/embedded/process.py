@@ -165,3 +165,5 @@ def _signal_left_over(path: Path, what: signal.Signals) -> None:
         # Only a process as old as its entry is the one that was meant: a pid may have been given to another since.
         if process.create_time() <= path.stat().st_mtime + 1:
             process.send_signal(what)
+            # One that was frozen hears it only when it runs again.
+            process.send_signal(signal.SIGCONT)
