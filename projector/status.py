@@ -1,11 +1,13 @@
 """How the projection is doing, and whether that is well."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
-import psycopg
+from app.infrastructure.postgres.engine import address, connect
+from app.infrastructure.postgres.errors import translated
+from app.use_cases.ports import ParkedRow
 
 STATUS: Final = """
 SELECT
@@ -29,6 +31,15 @@ WHERE p.name = 'graph'
 """
 
 
+PARKED: Final = """
+SELECT o.id, o.tenant, o.aggregate_id, o.event_position, e.type, o.attempts, coalesce(o.last_error, ''), o.parked_at,
+       o.behind
+FROM outbox AS o LEFT JOIN events AS e ON e.position = o.event_position
+WHERE o.aggregate_type = 'graph_projection' AND o.parked_at IS NOT NULL AND o.processed_at IS NULL
+ORDER BY coalesce(o.behind, o.id), o.id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """Figures of the projection; ages are seconds by the database's clock, positions those of the log."""
@@ -47,10 +58,28 @@ class Status:
     replay_started_at: datetime | None
 
 
-def read_status(connection: psycopg.Connection[tuple[Any, ...]]) -> Status:
-    found = connection.execute(STATUS).fetchone()
-    assert found is not None, "the row of the projection is written by the first migration"
-    return Status(*found)
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A look at the projection from outside, by whoever asks; every method raises `LogUnavailable`.
+
+    It connects anew each time: what is asked for every few seconds must not depend on what it asks about.
+    """
+
+    database_url: str = field(repr=False)
+    connect_timeout: timedelta
+
+    def status(self) -> Status:
+        (found,) = self._ask(STATUS)
+        return Status(*found)
+
+    def parked(self) -> Sequence[ParkedRow]:
+        """Each parked row, followed by those that wait behind it."""
+        return [ParkedRow(*found) for found in self._ask(PARKED)]
+
+    def _ask(self, question: LiteralString) -> Sequence[tuple[Any, ...]]:
+        where = address(self.database_url)
+        with translated(where), connect(self.database_url, connect_timeout=self.connect_timeout) as connection:
+            return connection.execute(question).fetchall()
 
 
 def complaints(status: Status, *, stuck_after: timedelta) -> Sequence[str]:

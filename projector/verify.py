@@ -1,7 +1,7 @@
 """Is the graph exactly the log? Folds the log in memory and compares it with the graph, node by node and edge by edge.
 
-The caller holds the lock and has drained the outbox, so nobody writes to the graph meanwhile. Writers of the log are not
-held up: what they append now is not part of the snapshot that is compared.
+The caller holds the lock and has drained the outbox, so nobody writes to the graph meanwhile. Writers of the log go on:
+what they append now is not part of the snapshot that is compared.
 """
 
 import time

@@ -1,0 +1,68 @@
+"""The projector's composition root: its two stores, and what works on them."""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from app.infrastructure.embedded.servers import Servers
+from app.infrastructure.graph.client import GraphClient
+from app.infrastructure.postgres.codec import Codec
+from app.infrastructure.postgres.engine import make_engine
+from app.infrastructure.postgres.log import PostgresLog
+from app.settings import Settings
+from projector.cycle import Projector
+from projector.outbox import Outbox
+from projector.reader import GraphReader
+from projector.replay import Replay
+from projector.verify import Verify
+from projector.writer import GraphWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the doors of the projector call."""
+
+    outbox: Outbox
+    projector: Projector
+    replay: Replay
+    verify: Verify
+
+
+@contextmanager
+def assemble(servers: Servers, settings: Settings, *, stopping: Callable[[], bool] = bool) -> Iterator[Parts]:
+    """Nothing is connected yet; everything is closed on the way out.
+
+    Raises `RuleBroken` where an event type has no way up from an older schema.
+    """
+    codec = Codec()
+    codec.check()
+    engine = make_engine(servers.database_url, connect_timeout=settings.database_connect_timeout)
+    outbox = Outbox(servers.database_url, holder=_holder(), connect_timeout=settings.database_connect_timeout)
+    client = GraphClient(servers.graph, timeout=settings.graph_timeout, connect_timeout=settings.graph_connect_timeout)
+    try:
+        log, writer = PostgresLog(engine, codec), GraphWriter(client)
+        replay = Replay(
+            outbox,
+            log,
+            codec,
+            writer,
+            batch_size=settings.batch_size,
+            max_attempts=settings.max_attempts,
+            stopping=stopping,
+        )
+        projector = Projector(
+            outbox, writer, codec, replay, batch_size=settings.batch_size, max_attempts=settings.max_attempts
+        )
+        yield Parts(outbox, projector, replay, Verify(log, codec, GraphReader(client)))
+    finally:
+        outbox.close()
+        client.close()
+        engine.dispose()
+
+
+def _holder() -> str:
+    """Who we are: no other process is ever called the same, not even one with our process id after us."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
