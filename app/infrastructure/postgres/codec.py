@@ -36,11 +36,11 @@ class EventType:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An event as columns: `data` and `personal` are JSON texts, `personal` None for a type without personal fields."""
+    """An event as columns, as values of JSON; `personal` is None for a type without personal fields."""
 
     type: EventType
-    data: str
-    personal: str | None
+    data: dict[str, Any]
+    personal: dict[str, Any] | None
     subject: str | None
 
 
@@ -93,9 +93,9 @@ class Codec:
             data = shape.adapter.dump_python(event, mode="json", warnings="error")
             subject = data[shape.subject] if shape.subject else None
             personal = {name: data.pop(name) for name in shape.personal} if shape.personal else None
-            return Encoded(kind, to_json(data).decode(), to_json(personal).decode() if personal else None, subject)
         except PydanticSerializationError as error:
             raise RuleBroken(f"{kind.name} has a value that the log cannot keep: {error}") from error
+        return Encoded(kind, data, personal, subject)
 
     def decode(self, name: str, schema: int, data: str, personal: str | None) -> object:
         """The event, brought up to today's schema; `Unknown` for a type that this code does not know.
@@ -126,6 +126,14 @@ class Codec:
     @cached_property
     def _by_class(self) -> dict[type, EventType]:
         return {each.cls: each for each in self.types}
+
+
+def json_text(values: object) -> str:
+    """Raises `RuleBroken` for what is no Unicode text, such as a lone surrogate."""
+    try:
+        return to_json(values).decode()
+    except PydanticSerializationError as error:
+        raise RuleBroken(f"a text cannot be stored: {error}; send valid Unicode") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ConnStatus
+from psycopg.pq import ConnStatus, TransactionStatus
 from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
@@ -54,6 +54,7 @@ def make_engine(url: str, *, connect_timeout: timedelta = CONNECT_TIMEOUT, pool_
         pool_size=pool_size,
         max_overflow=2 * pool_size,
         pool_timeout=30,
+        pool_reset_on_return=None,  # `borrowed` has seen to it
         use_native_hstore=False,
     )
     event.listen(engine, "checkout", _refuse_dead_connection)
@@ -74,7 +75,8 @@ def borrowed(engine: Engine) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     finally:
         # Rolling back shows whether the connection still lives: a dead one must not go back into the pool.
         try:
-            connection.rollback()
+            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+                connection.rollback()
         except psycopg.Error:
             pooled.invalidate()
         pooled.close()

@@ -8,7 +8,7 @@ import psycopg
 import sqlalchemy.exc
 from sqlalchemy import Engine
 
-from app.domain.errors import Conflict, LogUnavailable, RetoldError
+from app.domain.errors import Conflict, LogUnavailable, RetoldError, RuleBroken
 
 # By SQLSTATE or its class (first two characters): the server is away, full, shutting down, refuses us, or is not ours.
 UNAVAILABLE: Final = {
@@ -59,6 +59,8 @@ def translation(error: Exception, where: str) -> RetoldError | None:
     if not isinstance(cause, psycopg.Error):
         return None
     state = cause.sqlstate or ""
+    if isinstance(cause, psycopg.errors.UntranslatableCharacter):
+        return RuleBroken("a text contains a NUL character, which PostgreSQL cannot keep; remove it")
     if state in RACES:
         return Conflict(f"{RACES[state]}; read again and retry")
     if isinstance(cause, psycopg.errors.UniqueViolation):

@@ -1,5 +1,6 @@
 """A row of `events` as the domain sees it."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -27,17 +28,24 @@ def recorded(codec: Codec, row: tuple[Any, ...]) -> Recorded:
         schema=schema,
         event=codec.decode(type_, schema, data, personal),
         subject=subject,
-        meta=_META.validate_json(meta),
+        meta=_meta(meta),
         recorded_at=recorded_at,
     )
 
 
+@lru_cache(maxsize=1024)
+def _meta(text: str) -> Meta:
+    return _META.validate_json(text)
+
+
+@lru_cache(maxsize=1024)
 def stream_named(tenant: str, name: str) -> Stream:
     """The stream that is stored as `name`; a kind has no dash."""
     kind, _, id_ = name.partition("-")
     return Stream(tenant, kind, id_)
 
 
-def meta_json(meta: Meta) -> str:
+def meta_facts(meta: Meta) -> dict[str, Any]:
     """What is known, and nothing else."""
-    return _META.dump_json(meta, exclude_none=True).decode()
+    facts: dict[str, Any] = _META.dump_python(meta, mode="json", exclude_none=True)
+    return facts

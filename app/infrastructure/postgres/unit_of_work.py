@@ -65,11 +65,13 @@ class PostgresUnitOfWork:
         return self._appended or self._parked.changed
 
     def load(self, stream: Stream) -> Sequence[Recorded]:
-        """Two statements in one round trip: one alone would read with a snapshot from before it got the lock."""
+        """Two statements, for one alone would read with a snapshot from before it got the lock.
+
+        (Sent as a pipeline they cost more than the round trip saved.)
+        """
         with self._guarded():
-            with self._connection.pipeline():
-                self._connection.execute(LOCK, (stream.tenant, stream.name))
-                cursor = self._connection.execute(READ, (stream.tenant, stream.name))
+            self._connection.execute(LOCK, (stream.tenant, stream.name), prepare=True)
+            cursor = self._connection.execute(READ, (stream.tenant, stream.name), prepare=True)
             return [recorded(self._codec, row) for row in cursor]
 
     def read(self, stream: Stream) -> Sequence[Recorded]:
