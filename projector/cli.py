@@ -148,6 +148,7 @@ def _retold() -> Iterator[Retold]:
 @contextmanager
 def _exclusively() -> Iterator[Parts]:
     settings = load_settings()
+    configure_logging(settings, at_least="warning")
     with assemble(resolve(settings), settings) as parts, parts.projector.exclusively(YIELDS_WITHIN):
         yield parts
 

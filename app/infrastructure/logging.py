@@ -2,14 +2,19 @@
 
 import logging
 import sys
+from typing import Final
 
 import structlog
 
 from app.settings import Settings
 
+LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-def configure_logging(settings: Settings) -> None:
-    """To be called once by a process that serves; commands that only answer do not log."""
+
+def configure_logging(settings: Settings, *, at_least: str = "debug") -> None:
+    """To be called once in a process. One that serves logs what the settings say; a command that only answers gives
+    `at_least` "warning", for what it has to say is its answer."""
+    level = max(LEVELS[settings.log_level], LEVELS[at_least])
     json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     structlog.configure(
         processors=[
@@ -19,7 +24,7 @@ def configure_logging(settings: Settings) -> None:
             structlog.processors.format_exc_info if json else structlog.processors.StackInfoRenderer(),
             structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
