@@ -15,7 +15,7 @@ setup: .venv/.installed  ## Install everything into .venv; the other targets do 
 	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: apt install python3 (or set PYTHON=...)"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Retold needs Python 3.11 or later and $(PYTHON) is `$(PYTHON) -V`: apt install python3.11 (or set PYTHON=...)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv is missing: apt install python3-venv"; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv
 	@echo "Installing what requirements.lock names into .venv, once ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock || { echo "Packages could not be installed: is the package index of pip reachable (pip config list), and the disk not full?"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

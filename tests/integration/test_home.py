@@ -163,6 +163,26 @@ def test_running_servers_are_found_and_left_overs_are_not(tmp_path: Path) -> Non
     assert home.running("postgres") is None
 
 
+def test_a_server_that_its_owner_will_bring_back_counts_as_there(
+    tmp_path: Path, holder: "subprocess.Popen[str]"
+) -> None:
+    home = Home(tmp_path / "home")
+    home.record("graph", RunningServer(2**22 + 1, free_port()))
+
+    assert home.running("graph") is not None
+    holder.kill()
+    holder.wait()
+    assert home.running("graph") is None
+
+
+def test_a_new_owner_forgets_the_servers_of_the_last_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.record("graph", RunningServer(os.getpid(), 1))
+
+    with home.lock():
+        assert home.running("graph") is None
+
+
 def test_the_list_of_servers_goes_with_the_last_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.record("postgres", RunningServer(1, 2))

@@ -7,8 +7,10 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -16,6 +18,8 @@ import psutil
 from app.domain.errors import Conflict, RetoldError, RuleBroken, Unavailable
 
 HOST = "127.0.0.1"
+OUR_PORTS = range(20_000, 32_000)
+LOCK_PATIENCE = timedelta(milliseconds=300)
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -52,15 +56,22 @@ class Home:
     def lock(self) -> Iterator[None]:
         """Own the home until the block ends or the process dies; Conflict names the process that owns it."""
         self.create()
-        with contextlib.ExitStack() as stack:
-            descriptor = lock_file(self.path / "lock")
-            if descriptor is None:
-                raise Conflict(
-                    f"{self.path} is in use by process {_pid_in(self.path / 'lock')}: "
-                    f"stop that one first, or set RETOLD_HOME to another folder."
-                )
-            stack.callback(os.close, descriptor)
+        descriptor = self._claim()
+        try:
+            # What an owner that was killed left in the list is not true any more.
+            (self.path / "servers.json").unlink(missing_ok=True)
             yield
+        finally:
+            os.close(descriptor)
+
+    def owned(self) -> bool:
+        """Whether a living process holds the lock."""
+        with explained(self.path), contextlib.suppress(FileNotFoundError), (self.path / "lock").open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def secret(self, name: str) -> str:
         """The password of that name, made on first use and the same ever after."""
@@ -77,9 +88,14 @@ class Home:
             return path.read_text().strip() if path.exists() else None
 
     def running(self, name: str) -> RunningServer | None:
-        """Where the server of that name listens; None when it is not there, also when its entry is a left-over."""
+        """Where the server of that name listens; None when it is not there, also when its entry is a left-over.
+
+        While the home has an owner, a server that is down counts too: its owner brings it back at the same place.
+        """
         server = self._servers().get(name)
-        return server if server and psutil.pid_exists(server.pid) and listens(server.port) else None
+        if server and (self.owned() or (psutil.pid_exists(server.pid) and listens(server.port))):
+            return server
+        return None
 
     def record(self, name: str, server: RunningServer) -> None:
         """Tell other commands where a server listens."""
@@ -88,6 +104,19 @@ class Home:
     def forget(self, name: str) -> None:
         """Take a stopped server out of the list; with the last one the list goes too."""
         self._write_servers({key: server for key, server in self._servers().items() if key != name})
+
+    def _claim(self) -> int:
+        path = self.path / "lock"
+        deadline = time.monotonic() + LOCK_PATIENCE.total_seconds()
+        while (descriptor := lock_file(path)) is None:
+            # `owned` holds the lock for a moment, which is not to be taken for an owner.
+            if time.monotonic() > deadline:
+                raise Conflict(
+                    f"{self.path} is in use by process {_pid_in(path)}: "
+                    f"stop that one first, or set RETOLD_HOME to another folder."
+                )
+            time.sleep(0.02)
+        return descriptor
 
     def _secret_path(self, name: str) -> Path:
         return self.path / "secrets" / name
@@ -190,25 +219,36 @@ def listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on right now.
+
+    Taken from below the range that outgoing connections draw theirs from: a client that keeps knocking at a server
+    that is down could otherwise be given that server's own port, and keep it.
+    """
+    for _ in range(100):
+        port = OUR_PORTS.start + secrets.randbelow(len(OUR_PORTS))
+        if not _refusal(port):
+            return port
+    raise Unavailable(f"There is no free port from {OUR_PORTS.start} to {OUR_PORTS.stop} on {HOST}: name one yourself.")
 
 
 def usable_port(wanted: int, setting: str) -> int:
     """The wanted port, or any free one for 0; RuleBroken when the wanted one is taken."""
     if not wanted:
         return free_port()
+    if refusal := _refusal(wanted):
+        raise RuleBroken(
+            f"Port {wanted} on {HOST} cannot be used ({refusal.strerror}): "
+            f"stop what uses it, or set {setting} to another port or to 0 for any free one."
+        ) from refusal
+    return wanted
+
+
+def _refusal(port: int) -> OSError | None:
     with socket.socket() as probe:
         # As servers do: a port in TIME_WAIT after a restart is not taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, wanted))
+            probe.bind((HOST, port))
         except OSError as error:
-            raise RuleBroken(
-                f"Port {wanted} on {HOST} cannot be used ({error.strerror}): "
-                f"stop what uses it, or set {setting} to another port or to 0 for any free one."
-            ) from error
-    return wanted
+            return error
+    return None

@@ -1,12 +1,14 @@
 """Neo4j Community without Docker: its jars by Maven, and the Java that can run them."""
 
+import math
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.domain.errors import RuleBroken, Unavailable
@@ -46,25 +48,42 @@ def entry_point(version: str, jars: Path) -> str:
 
 def java_for(version: str) -> tuple[str, int]:
     """A Java that can run that version, and its own major version; RuleBroken says what to install."""
-    accepted, package = java_needed(version)
-    candidates = [Path(home) / "bin" / "java" for home in (os.environ.get("JAVA_HOME"),) if home]
-    candidates += [Path(found) for found in (shutil.which("java"),) if found]
-    versions = {str(java): _java_version(java) for java in candidates}
-    for java, major in versions.items():
-        if major in accepted:
+    needed = java_needed(version)
+    found = {str(java): _java_version(java) for java in _javas()}
+    for java, major in found.items():
+        if needed.oldest <= major <= needed.newest:
             return java, major
-    found = ", ".join(f"{java} is {major}" for java, major in versions.items()) or "there is none"
-    wanted = f"{accepted.start} or later" if len(accepted) > 10 else " or ".join(str(each) for each in (17, 21))
+    there = ", ".join(f"{java} is {major}" for java, major in found.items()) or "there is none"
     raise RuleBroken(
-        f"Neo4j {version} needs Java {wanted} and {found}: apt install {package}, or set JAVA_HOME to such a Java."
+        f"Neo4j {version} needs Java {needed} and {there}: "
+        f"apt install {needed.package}, or set JAVA_HOME to such a Java."
     )
 
 
-def java_needed(version: str) -> tuple[range, str]:
+@dataclass(frozen=True)
+class JavaNeeded:
     """The major versions of Java that a Neo4j runs on, and a Debian package that brings one."""
+
+    oldest: int
+    newest: float
+    package: str
+
+    def __str__(self) -> str:
+        return f"{self.oldest} or later" if self.newest == math.inf else f"{self.oldest} to {self.newest}"
+
+
+def java_needed(version: str) -> JavaNeeded:
+    """What that version of Neo4j is documented to run on."""
     if version.startswith("5."):
-        return range(17, 22), "openjdk-17-jre-headless"
-    return range(21, 1000), "openjdk-21-jre-headless"
+        return JavaNeeded(17, 21, "openjdk-17-jre-headless")
+    return JavaNeeded(21, math.inf, "openjdk-21-jre-headless")
+
+
+def _javas() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home) / "bin" / "java"
+    if java := shutil.which("java"):
+        yield Path(java)
 
 
 def _java_version(java: Path) -> int:

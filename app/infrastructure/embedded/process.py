@@ -61,7 +61,7 @@ class ServerProcess:
         """Start the child with `stdin` as its first input; it sees the end of its input when this process is gone."""
         self.kill()
         self.home.folder("log")
-        with explained(self.log_path), open_log(self.log_path) as log:
+        with open_log(self.log_path) as log:
             child = subprocess.Popen(  # noqa: S603 (our own argument list, no shell)
                 list(argv),
                 bufsize=0,
@@ -143,10 +143,11 @@ class ServerProcess:
 @contextlib.contextmanager
 def open_log(path: Path) -> Iterator[int]:
     """A descriptor that appends to a log file only its owner can read; a large one makes room first."""
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_size > LARGEST_LOG:
-            path.replace(path.with_suffix(".old"))
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with explained(path):
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size > LARGEST_LOG:
+                path.replace(path.with_suffix(".old"))
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield descriptor
     finally:

@@ -77,7 +77,7 @@ class Supervisor:
         return tuple(child.name for child in self._children if not child.alive() and self._revive(child))
 
     def run(self, over: threading.Event, every: timedelta = timedelta(seconds=1)) -> None:
-        """Watch until `over` is set."""
+        """Watch until `over` is set; in a thread that outlives the children, for they may end with it."""
         while not over.wait(every.total_seconds()):
             self.run_once()
 
