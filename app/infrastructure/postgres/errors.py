@@ -12,7 +12,7 @@ from app.domain.errors import Conflict, LogUnavailable, RetoldError, RuleBroken
 
 # By SQLSTATE or its class (first two characters): the server is away, full, shutting down, refuses us, or is not ours.
 UNAVAILABLE: Final = {
-    "08": "check that the server runs and can be reached, then try again",
+    "08": "check RETOLD_DATABASE_URL and that the server runs and can be reached, then try again",
     "25006": "the server is read-only; point RETOLD_DATABASE_URL at the primary",
     "28": "check user and password in RETOLD_DATABASE_URL",
     "3D000": "create the database, or name another in RETOLD_DATABASE_URL",
@@ -67,6 +67,7 @@ def translation(error: Exception, where: str) -> RetoldError | None:
         taken = TAKEN.get(cause.diag.constraint_name or "")
         return Conflict(f"{taken}; read again and retry") if taken else None
     advice = UNAVAILABLE.get(state) or UNAVAILABLE.get(state[:2])
+    # A connection that does not come about has no code: libpq tells why in words alone.
     if advice is None and not state and isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         advice = UNAVAILABLE["08"]
     return LogUnavailable(f"PostgreSQL at {where} cannot be used ({_reason(cause)}); {advice}") if advice else None
