@@ -62,6 +62,8 @@ class EmbeddedGraph:
 
     def start(self) -> None:
         """Return when the graph answers over Bolt; a second start after a stop or a kill keeps port and URL."""
+        if self.alive():
+            return
         _refuse_without_wheel()
         self.home.create()
         folder = self.home.folder(NAME)
@@ -104,7 +106,7 @@ class EmbeddedGraph:
             "password": self.password,
             "database": self.database,
             "bolt_port": self.port,
-            "http_port": free_port(),
+            "http_port": free_port(but=self.port),
             "heap": self._heap,
         }
         return json.dumps(orders).encode() + b"\n"

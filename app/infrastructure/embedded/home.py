@@ -218,15 +218,15 @@ def listens(port: int) -> bool:
     return True
 
 
-def free_port() -> int:
-    """A port that nobody listens on right now.
+def free_port(but: int = 0) -> int:
+    """A port that nobody listens on right now, and not the one that is meant for somebody else.
 
     Taken from below the range that outgoing connections draw theirs from: a client that keeps knocking at a server
     that is down could otherwise be given that server's own port, and keep it.
     """
     for _ in range(100):
         port = OUR_PORTS.start + secrets.randbelow(len(OUR_PORTS))
-        if not _refusal(port):
+        if port != but and not _refusal(port):
             return port
     raise Unavailable(f"There is no free port from {OUR_PORTS.start} to {OUR_PORTS.stop} on {HOST}: name one yourself.")
 

@@ -96,6 +96,8 @@ class MavenNeo4j:
 
     def start(self) -> None:
         """Return when Neo4j answers over Bolt; fetches its jars first where the cache has none."""
+        if self.alive():
+            return
         java, java_version = java_for(self.version)
         jars = fetched_jars(self.version, self._cache, self._report)
         self.home.create()

@@ -67,6 +67,8 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Return when the database answers; a second start after a stop or a kill keeps port and URL."""
+        if self.alive():
+            return
         programs = _programs()
         self.home.create()
         folder = self.home.folder(NAME)
