@@ -1,0 +1,23 @@
+"""URLs as they may be shown: where a server is, and nothing of who may enter."""
+
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+SECRET: Final = {"user", "password", "passfile", "sslpassword", "sslkey"}
+"""What libpq also takes as parameters of a URL."""
+
+ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (told apart, not bound)
+"""Where one asks a server that listens on every address."""
+
+
+def shown(url: str) -> str:
+    """The URL without user and password, as a URL that can be used."""
+    parts = urlsplit(url)
+    query = [(name, value) for name, value in parse_qsl(parts.query) if name not in SECRET]
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query)))
+
+
+def http_url(host: str, port: int) -> str:
+    """Where a server that listens on `host` is asked from this machine."""
+    near = ANY.get(host, host)
+    return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"

@@ -1,0 +1,189 @@
+"""`retold events`: look at the log, page through it, follow it."""
+
+import difflib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+import typer
+from pydantic_core import to_json
+
+from app.cli.output import AsJson, console, print_json, print_table
+from app.domain.errors import RuleBroken
+from app.domain.events import Recorded, Unknown
+from app.domain.text import checked_id
+from app.infrastructure.embedded.home import Home
+from app.infrastructure.embedded.servers import resolve_database
+from app.infrastructure.postgres.codec import EVENT_TYPES
+from app.infrastructure.postgres.watch import Filter, Watch, watching
+from app.settings import Settings, load_settings
+
+TAIL: Final = 20
+MOST: Final = 10_000
+PAGE: Final = 500
+HIGHEST: Final = 2**63 - 1
+LOOK_AGAIN: Final = timedelta(milliseconds=500)
+LOOK_AGAIN_SOON: Final = timedelta(milliseconds=50)
+CUT: Final = 72
+
+Tail = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=MOST,
+        metavar="COUNT",
+        show_default=str(TAIL),
+        help="How many: the newest ones, or with --after the next ones.",
+    ),
+]
+After = Annotated[
+    int | None, typer.Option(min=0, max=HIGHEST, metavar="POSITION", help="Only events above this position.")
+]
+Type = Annotated[
+    list[str] | None, typer.Option("--type", metavar="NAME", help="Only events of this type; may be repeated.")
+]
+
+
+def events(
+    tail: Tail = None,
+    after: After = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    stream: Annotated[str | None, typer.Option(metavar="NAME", help="Only this stream, such as session-42.")] = None,
+    type_: Type = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default="RETOLD_TENANT", help="Only this tenant.")
+    ] = None,
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Every tenant.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show events of the log, by position; --json prints a list, and with --follow an object a line.
+
+    Every event is shown once, in order, so that --follow --after with the last position seen takes up where it
+    ended. An event whose transaction is still open holds back those above it. Tables cut long text at “…”.
+    """
+    settings = load_settings()
+    if follow and after is not None and tail is not None:
+        raise RuleBroken("--tail and --after both say where to begin to follow: leave one of them out")
+    wanted = _filter(settings, stream=stream, types=type_ or (), tenant=tenant, all_tenants=all_tenants)
+    count = TAIL if tail is None else tail
+    url = resolve_database(settings, Home(settings.home))
+    with watching(url, connect_timeout=settings.database_connect_timeout) as watch:
+        if follow:
+            _follow(watch, wanted, count=count, after=after, as_json=as_json)
+        else:
+            _show(watch, wanted, count=count, after=after, as_json=as_json)
+
+
+def _filter(
+    settings: Settings, *, stream: str | None, types: Sequence[str], tenant: str | None, all_tenants: bool
+) -> Filter:
+    if tenant is not None and all_tenants:
+        raise RuleBroken("--tenant and --all-tenants exclude each other: leave one of them out")
+    for each in types:
+        _refuse_unknown(each)
+    return Filter(
+        tenant=None if all_tenants else checked_id("tenant", settings.tenant if tenant is None else tenant),
+        stream=None if stream is None else checked_id("stream", stream),
+        types=types,
+    )
+
+
+def _refuse_unknown(type_: str) -> None:
+    known = [each.name for each in EVENT_TYPES]
+    if type_ not in known:
+        close = difflib.get_close_matches(type_, known, n=1)
+        advice = f"did you mean {close[0]}?" if close else f"the types are {', '.join(known)}"
+        raise RuleBroken(f"there is no event type {type_!r}: {advice}")
+
+
+def _show(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_json: bool) -> None:
+    found = watch.last(wanted, count=count) if after is None else watch.first(wanted, count=count, after=after)
+    if as_json:
+        print_json([_facts(each) for each in found])
+        return
+    columns = ("position", "time (UTC)", "tenant", "stream", "version", "type", "data")
+    print_table("Events", columns, [_row(each) for each in found])
+    if after is not None and found and len(found) == count:
+        console().print(f"Go on with --after {found[-1].position}", highlight=False)
+
+
+def _follow(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_json: bool) -> None:
+    try:
+        for event in _from_now_on(watch, wanted, count=count, after=after):
+            line = to_json(_facts(event)).decode() if as_json else _line(event)
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return
+
+
+def _from_now_on(watch: Watch, wanted: Filter, *, count: int, after: int | None) -> Iterator[Recorded]:
+    shown = after
+    while True:
+        final = watch.final()
+        if shown is None:
+            yield from watch.last(wanted, count=count, until=final)
+            shown = final
+        while shown < final:
+            page = watch.first(wanted, count=PAGE, after=shown, until=final)
+            yield from page
+            shown = page[-1].position if len(page) == PAGE else final
+        time.sleep((LOOK_AGAIN_SOON if watch.waits else LOOK_AGAIN).total_seconds())
+
+
+def _facts(event: Recorded) -> dict[str, Any]:
+    return {
+        "position": event.position,
+        "id": event.id,
+        "recorded_at": event.recorded_at,
+        "tenant": event.stream.tenant,
+        "stream": event.stream.name,
+        "version": event.version,
+        "type": event.type,
+        "schema": event.schema,
+        "subject": event.subject,
+        "data": _data(event),
+        "meta": event.meta,
+    }
+
+
+def _data(event: Recorded) -> Mapping[str, Any]:
+    if isinstance(event.event, Unknown):
+        return event.event.data
+    assert is_dataclass(event.event)
+    assert not isinstance(event.event, type)
+    return asdict(event.event)
+
+
+def _row(event: Recorded) -> tuple[object, ...]:
+    return (
+        event.position,
+        event.recorded_at,
+        event.stream.tenant,
+        event.stream.name,
+        event.version,
+        event.type,
+        _short(event),
+    )
+
+
+def _line(event: Recorded) -> str:
+    place = f"{event.stream.tenant}/{event.stream.name}@{event.version}"
+    return f"{event.position:>8}  {event.recorded_at:%Y-%m-%d %H:%M:%S}  {place}  {event.type}  {_short(event)}"
+
+
+def _short(event: Recorded) -> str:
+    """What the event says, in one line that is cut with a visible mark."""
+    said = " ".join(f"{name}={_value(value)}" for name, value in _data(event).items() if value not in (None, (), []))
+    # Controls and line breaks in a person's words must not steer the operator's terminal.
+    words = "".join(each if each.isprintable() else " " for each in said)
+    return words if len(words) <= CUT else words[: CUT - 1] + "…"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return f"({len(value)})"
+    return str(value)
