@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from app.infrastructure.embedded.graph import EmbeddedGraph
-from app.infrastructure.embedded.neo4j import MavenNeo4j
+from app.infrastructure.embedded.neo4j import VERSION, MavenNeo4j
 from app.infrastructure.embedded.postgres import EmbeddedPostgres
 from app.infrastructure.graph.endpoint import GraphEndpoint
 
@@ -76,7 +76,7 @@ def graph_of_environment() -> GraphEndpoint | None:
 def private_graph(home: Path, port: int = 0) -> GraphServer:
     """A graph server of the run's kind that its test may kill; not started yet."""
     if graph_kind() == "neo4j":
-        return MavenNeo4j(home, version=os.environ.get("RETOLD_TEST_NEO4J", "5.26.30"), port=port, cache=jar_cache())
+        return MavenNeo4j(home, version=os.environ.get("RETOLD_TEST_NEO4J", VERSION), port=port, cache=jar_cache())
     return EmbeddedGraph(home, port)
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.infrastructure.embedded.neo4j import VERSION
+from app.infrastructure.embedded.neo4j_jars import POM
 from app.settings import Settings, variable
 
 PROJECT = Path(__file__).parents[2]
@@ -22,6 +23,11 @@ CONDITIONS = {"service_healthy", "service_started", "service_completed_successfu
 def test_the_services_are_the_two_servers_the_migrations_and_the_projector() -> None:
     assert SERVERS == ["neo4j", "postgres"]
     assert {"migrate", "projector"} <= set(OURS)
+
+
+def test_one_version_of_neo4j_is_named_everywhere() -> None:
+    assert f"NEO4J_VERSION ?= {VERSION}\n" in (PROJECT / "Makefile").read_text()
+    assert f"<neo4j.version>{VERSION}</neo4j.version>" in POM.read_text()
 
 
 def test_the_servers_are_the_ones_that_the_code_is_made_for() -> None:
