@@ -76,6 +76,14 @@ class MemoryBegin:
         if wrote:
             self._hint()
 
+    def park(self, head: int, *behind: int) -> None:
+        """Set rows aside, as the projector does after the last attempt at the head of a stream."""
+        parked_at = datetime.now(UTC)
+        rows = {each.id: each for each in self.state.rows}
+        rows[head] = replace(rows[head], attempts=3, error="boom", parked_at=parked_at)
+        rows |= {each: replace(rows[each], parked_at=parked_at, behind=head) for each in behind}
+        self.state = replace(self.state, rows=tuple(rows.values()))
+
 
 @dataclass(slots=True)
 class MemoryUnitOfWork:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
@@ -105,11 +104,7 @@ class MemoryWorld:
         self.memory.state = replace(self.memory.state, events=events)
 
     def park(self, head: int, *behind: int) -> None:
-        parked_at = datetime.now(UTC)
-        rows = {each.id: each for each in self.memory.state.rows}
-        rows[head] = replace(rows[head], attempts=3, error="boom", parked_at=parked_at)
-        rows |= {each: replace(rows[each], parked_at=parked_at, behind=head) for each in behind}
-        self.memory.state = replace(self.memory.state, rows=tuple(rows.values()))
+        self.memory.park(head, *behind)
 
 
 class PostgresWorld:
