@@ -39,7 +39,7 @@ neo4j: setup  ## Start a real Neo4j Community without Docker (NEO4J_VERSION=...)
 
 .PHONY: test
 test: setup  ## Run all tests on the embedded servers.
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: check
 check: format-check lint types imports test  ## Everything that must hold: format, lint, types, import contracts, tests.
