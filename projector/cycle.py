@@ -189,7 +189,7 @@ class Projector:
             taken=len(rows),
             marked=len(outcome.applied),
             failed=len(outcome.failed),
-            parked=self._settle(outcome),
+            parked=self._settle(outcome, outage=outage is not None),
             outage=None if outage is None else self._report(outage),
             seconds=perf_counter() - started,
         )
@@ -197,7 +197,7 @@ class Projector:
             log.info("batch", **cycle.figures())
         return cycle
 
-    def _settle(self, outcome: Outcome) -> int:
+    def _settle(self, outcome: Outcome, *, outage: bool) -> int:
         """Mark what is done and count the attempts of what failed; returns how many rows were parked."""
         parked = 0
         for told, error in outcome.failed:
@@ -208,7 +208,8 @@ class Projector:
                 log.error("row parked with the rest of its stream", row=told.row, stream=told.lane[1])
                 parked += 1
         # Last: as long as the batch is in hand, a process that dies here is known to have died here.
-        self._outbox.mark([told.row for told in outcome.applied if told.row is not None])
+        if outcome.applied or not outage:
+            self._outbox.mark([told.row for told in outcome.applied if told.row is not None])
         return parked
 
     def _tell(self, row: PendingRow) -> Told:
