@@ -5,20 +5,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import neo4j
 import psycopg
 
+from app.bootstrap import Retold, retold
+from app.domain.events import Recorded
 from app.infrastructure.embedded.servers import Servers
 from app.infrastructure.graph.endpoint import GraphEndpoint
 from app.infrastructure.postgres.codec import Codec
 from app.settings import Settings, variable
 from projector.bootstrap import Parts, assemble
 from projector.cycle import Projector
+from projector.fold import Graph
 from projector.replay import Rebuild
 from projector.status import Outlook
 from projector.verify import Verdict
@@ -62,6 +66,61 @@ def _rebuilt(parts: Parts, chosen: Settings, wrap: Callable[[Rebuild], Rebuild],
         parts.outbox, wrapped, codec, replay, batch_size=chosen.batch_size, max_attempts=chosen.max_attempts
     )
     return replace(parts, projector=projector, replay=replay, verify=replace(parts.verify, codec=codec))
+
+
+class Interfering:
+    """The real writer, and something else that happens right before or after it writes a batch."""
+
+    def __init__(
+        self,
+        writer: Rebuild,
+        before: Callable[[Graph], None] = lambda batch: None,
+        after: Callable[[Graph], None] = lambda batch: None,
+    ) -> None:
+        self._writer, self._before, self._after = writer, before, after
+        self.ping, self.prepare, self.wipe = writer.ping, writer.prepare, writer.wipe
+
+    def write(self, batch: Graph) -> None:
+        self._before(batch)
+        self._writer.write(batch)
+        self._after(batch)
+
+
+def told_of(batch: Graph, session: str) -> bool:
+    """Whether a batch says something about this session, of whatever tenant."""
+    return any(label == "Session" and node.ref.identity["id"] == session for (label, _), node in batch.nodes.items())
+
+
+def writing(database: str) -> AbstractContextManager[Retold]:
+    """The use cases on this database; nobody is told of what they write."""
+    return retold(database, Settings(hints=False))
+
+
+def open_session(app: Retold, session: str, *, offers: int = 1, tenant: str = "acme") -> Sequence[Recorded]:
+    """A session with that many offered handoffs, each of which the graph shows; returns those."""
+    app.open_session(tenant=tenant, session_id=session, user="ada", project="moon", agent="planner")
+    return [offer(app, session, tenant=tenant) for _ in range(offers)]
+
+
+def offer(app: Retold, session: str, *, tenant: str = "acme") -> Recorded:
+    """A handoff that is offered in an open session."""
+    (offered,) = app.offer_handoff(tenant=tenant, session_id=session, to_agent="critic", reason="a second look")
+    return offered
+
+
+def offers_of(graph: GraphEndpoint, session: str) -> list[int]:
+    """The versions of the offers that the graph shows of a session, in the order of the log."""
+    query = "MATCH (n:Handoff {session: $session}) RETURN n.version ORDER BY n.position"
+    return [version for (version,) in live(graph, query, session=session)]
+
+
+def live(graph: GraphEndpoint, query: str, **parameters: Any) -> list[Row]:
+    """The rows of a query of the graph, past all that is tested."""
+    with (
+        neo4j.GraphDatabase.driver(graph.url, auth=(graph.user, graph.password)) as driver,
+        driver.session(database=graph.database) as session,
+    ):
+        return [tuple(record.values()) for record in session.run(query, parameters)]
 
 
 def verified(parts: Parts, *, drain: bool = True, within: timedelta = timedelta(seconds=30)) -> Verdict:
