@@ -119,9 +119,9 @@ class Projector:
             if lock is Lock.TAKEN:
                 self._take_over()
             self._make_ready()
+            cycle = self._project(self._take(), started)
         except GraphUnavailable as error:
-            return Cycle(outage=self._report(error), seconds=perf_counter() - started)
-        cycle = self._project(self._take(), started)
+            cycle = Cycle(outage=self._report(error), seconds=perf_counter() - started)
         if not self._exclusive:
             self._outbox.yield_to_waiters()
         return cycle
