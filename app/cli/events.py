@@ -10,8 +10,10 @@ from typing import Annotated, Any, Final
 
 import typer
 from pydantic_core import to_json
+from rich.table import Table
+from rich.text import Text
 
-from app.cli.output import AsJson, console, print_json, print_table
+from app.cli.output import AsJson, console, print_json
 from app.domain.errors import RuleBroken
 from app.domain.events import Recorded, Unknown
 from app.domain.text import checked_id
@@ -28,6 +30,7 @@ HIGHEST: Final = 2**63 - 1
 LOOK_AGAIN: Final = timedelta(milliseconds=500)
 LOOK_AGAIN_SOON: Final = timedelta(milliseconds=50)
 CUT: Final = 72
+TIME: Final = "%m-%d %H:%M:%S"
 
 Tail = Annotated[
     int | None,
@@ -104,8 +107,7 @@ def _show(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_jso
     if as_json:
         print_json([_facts(each) for each in found])
         return
-    columns = ("position", "time (UTC)", "tenant", "stream", "version", "type", "data")
-    print_table("Events", columns, [_row(each) for each in found])
+    console().print(_table(found))
     if after is not None and found and len(found) == count:
         console().print(f"Go on with --after {found[-1].position}", highlight=False)
 
@@ -158,21 +160,27 @@ def _data(event: Recorded) -> Mapping[str, Any]:
     return asdict(event.event)
 
 
-def _row(event: Recorded) -> tuple[object, ...]:
-    return (
-        event.position,
-        event.recorded_at,
-        event.stream.tenant,
-        event.stream.name,
-        event.version,
-        event.type,
-        _short(event),
-    )
+def _table(found: Sequence[Recorded]) -> Table:
+    """A line an event; what does not fit is cut at the end of the line, visibly."""
+    table = Table(title="Events", title_justify="left", header_style="bold")
+    table.add_column("position", justify="right", no_wrap=True)
+    table.add_column("time (UTC)", no_wrap=True)
+    table.add_column("stream@version", no_wrap=True, min_width=16)
+    table.add_column("type", no_wrap=True)
+    table.add_column("data", no_wrap=True, ratio=1)
+    for each in found:
+        table.add_row(
+            str(each.position), f"{each.recorded_at:{TIME}}", Text(_place(each)), each.type, Text(_short(each))
+        )
+    return table
+
+
+def _place(event: Recorded) -> str:
+    return f"{event.stream.tenant}/{event.stream.name}@{event.version}"
 
 
 def _line(event: Recorded) -> str:
-    place = f"{event.stream.tenant}/{event.stream.name}@{event.version}"
-    return f"{event.position:>8}  {event.recorded_at:%Y-%m-%d %H:%M:%S}  {place}  {event.type}  {_short(event)}"
+    return f"{event.position:>8}  {event.recorded_at:{TIME}}  {_place(event)}  {event.type}  {_short(event)}"
 
 
 def _short(event: Recorded) -> str:

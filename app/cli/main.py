@@ -7,6 +7,7 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
+from app.cli.demo import demo
 from app.cli.doctor import doctor
 from app.cli.events import events
 from app.cli.exit import complain, guarded
@@ -20,6 +21,7 @@ GROUP: Final = "retold.commands"
 
 COMMANDS: Final = (
     (up, "retold up --no-seed"),
+    (demo, "retold demo"),
     (doctor, "retold doctor --json"),
     (migrate, "retold migrate --check"),
     (seed, "retold seed --dry-run"),

@@ -1,10 +1,11 @@
 """What every command shows: a table for people or JSON for programs, and bars for long work."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import typer
 from pydantic_core import to_json
@@ -16,9 +17,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
+WIDE: Final = 120
+"""Columns where standard output is no terminal, unless COLUMNS says otherwise."""
+
+
 def console() -> Console:
     """Standard output, as wide as it is now."""
-    return Console()
+    unknown = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=WIDE if unknown else None)
 
 
 def print_json(value: object) -> None:

@@ -1,7 +1,7 @@
 """What there is to know about a database before one trusts it: versions, extensions, permissions, what waits."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from app.infrastructure.postgres.engine import address, connect
@@ -35,7 +35,6 @@ SELECT
      WHERE aggregate_type = 'graph_projection' AND processed_at IS NULL AND parked_at IS NULL),
     (SELECT count(*) FROM outbox
      WHERE aggregate_type = 'graph_projection' AND processed_at IS NULL AND parked_at IS NOT NULL),
-    last_attempt_at,
     extract(epoch FROM clock_timestamp() - last_attempt_at)::float8,
     outage
 FROM projections WHERE name = 'graph'
@@ -62,7 +61,6 @@ class WorkFacts:
 
     pending: int
     parked: int
-    last_attempt_at: datetime | None
     seconds_since_attempt: float | None
     outage: str | None
 
