@@ -85,7 +85,7 @@ def test_appends_to_the_same_streams_in_opposite_order_never_deadlock(begin: Pos
 
 def test_rows_of_streams_are_taken_in_the_sorted_order_of_the_select(database: str) -> None:
     with connect(database) as connection:
-        plan = connection.execute(f"EXPLAIN (COSTS OFF) {APPEND_MANY}", ("[]", "[]", [], [])).fetchall()
+        plan = connection.execute(f"EXPLAIN (COSTS OFF) {APPEND_MANY}", ("[]", "[]", "[]")).fetchall()
 
     lines = [line.strip() for (line,) in plan]
     insert = next(number for number, line in enumerate(lines) if "Insert on streams" in line)

@@ -54,7 +54,7 @@ WRITE: Final = """, written AS (
     INSERT INTO outbox (aggregate_type, aggregate_id, event_position, tenant)
     SELECT r.aggregate_type, w.stream, w.position, w.tenant
     FROM written w
-        JOIN unnest(%s::text[], %s::text[]) WITH ORDINALITY AS r (type, aggregate_type, turn) ON r.type = w.type
+        JOIN jsonb_to_recordset(%s::jsonb) AS r (turn int, type text, aggregate_type text) ON r.type = w.type
     ORDER BY w.position, r.turn
 )
 SELECT p.place, p.before, w.position, w.recorded_at
@@ -128,7 +128,7 @@ def _taken(ordered: Sequence[Append]) -> tuple[object, ...]:
     return (json_text(wanted),)
 
 
-def _written(ordered: Sequence[Append], new: Sequence[New]) -> tuple[str, list[str], list[str]]:
+def _written(ordered: Sequence[Append], new: Sequence[New]) -> tuple[str, str]:
     metas = [meta_facts(each.meta) for each in ordered]
     events = [
         {
@@ -146,8 +146,12 @@ def _written(ordered: Sequence[Append], new: Sequence[New]) -> tuple[str, list[s
         for turn, (place, number, id_, encoded) in enumerate(new, 1)
     ]
     types = {encoded.type.name: encoded.type for _, _, _, encoded in new}
-    routes = [(name, route) for name, kind in types.items() for route in kind.routes]
-    return json_text(events), [name for name, _ in routes], [route for _, route in routes]
+    routes = [
+        {"turn": turn, "type": name, "aggregate_type": route}
+        for name, kind in types.items()
+        for turn, route in enumerate(kind.routes)
+    ]
+    return json_text(events), json_text(routes)
 
 
 def _expected(each: Append) -> int | None:
