@@ -70,7 +70,8 @@ class UnitOfWork(Protocol):
     def append(self, *appends: Append) -> Sequence[Recorded]:
         """Write events and their outbox rows in one statement, streams locked in the order of their names.
 
-        To be called at most once in a unit of work, so that no two of them can wait for each other.
+        To be called at most once in a unit of work, so that no two of them can wait for each other; a stream comes
+        once, with at least one event (a `RuntimeError` otherwise). Returns what was stored, in the order given.
 
         Raises `Conflict` where a stream does not have the expected version; then nothing is stored, no position drawn.
         """

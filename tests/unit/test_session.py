@@ -187,3 +187,13 @@ def test_a_history_that_does_not_begin_with_the_opening_is_damaged() -> None:
         given(SAID)
     with pytest.raises(NotFound):
         given()
+
+
+def test_x18_a_message_whose_words_were_erased_counts_as_accepted_when_it_comes_again() -> None:
+    erased = session.fold(
+        [
+            session.SessionOpened(user="user-1", project="atlas", agent="assistant"),
+            session.MessageAccepted(message="m1", user="user-1", text=None),
+        ]
+    )
+    assert session.accept_message(erased, message="m1", text="Hello") == ()
