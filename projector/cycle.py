@@ -74,7 +74,7 @@ class Projector:
         self._prepared = False
         self._exclusive = False
         self._suspect_until: int | None = None
-        self._outage = False
+        self._flowing = False
 
     def run_once(self) -> Cycle:
         """One cycle; returns at once where another is under way (G-21). Raises `LogUnavailable`."""
@@ -120,6 +120,8 @@ class Projector:
                 self._take_over()
             self._make_ready()
             cycle = self._project(self._take(), started)
+            # The graph has just written a full batch; what comes next are many rows again, of which none is accused.
+            self._flowing = cycle.outage is None and cycle.taken == self._batch_size > 1
         except GraphUnavailable as error:
             cycle = Cycle(outage=self._report(error), seconds=perf_counter() - started)
         if not self._exclusive:
@@ -155,9 +157,8 @@ class Projector:
                 log.warning("finishing a replay that was cut short")
                 self._replay()
             self._prepared = True
-        elif self._outage or self._suspect_until is not None:
+        elif not self._flowing:
             self._writer.ping()
-        self._outage = False
 
     def _take(self) -> Sequence[PendingRow]:
         if self._suspect_until is None:
@@ -168,7 +169,7 @@ class Projector:
         return rows
 
     def _report(self, error: GraphUnavailable) -> str:
-        self._outage = True
+        self._flowing = False
         self._outbox.report_outage(str(error))
         log.warning("graph unavailable", error=str(error))
         return str(error)
