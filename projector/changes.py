@@ -21,13 +21,13 @@ class Ref:
 
 def ref(label: str, tenant: str, **identity: str | int) -> Ref:
     """The node of `tenant` that `identity` tells apart, e.g. `ref("Handoff", "acme", session="42", offer=7)`."""
-    key = "/".join(_escaped(str(part)) for part in (tenant, *identity.values()))
+    key = "/".join(map(_escaped, (tenant, *identity.values())))
     return Ref(label, key, {"tenant": tenant, **identity})
 
 
-def _escaped(part: str) -> str:
+def _escaped(part: str | int) -> str:
     # A slash inside an id must not look like the border between two parts of a key.
-    return part.replace("%", "%25").replace("/", "%2F")
+    return str(part).replace("%", "%25").replace("/", "%2F")
 
 
 @dataclass(frozen=True, slots=True)

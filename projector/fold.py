@@ -4,6 +4,7 @@ A change applies only if the version of its event is newer than what it would ch
 changes, and streams in any order among each other lead to the same graph. Within a stream changes come in order.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -74,7 +75,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: dict[NodeKey, NodeState] = {}
         self.edges: dict[EdgeKey, EdgeState] = {}
-        self._owned: dict[NodeKey, set[EdgeKey]] = {}
+        self._owned: defaultdict[NodeKey, set[EdgeKey]] = defaultdict(set)
 
     def apply(self, changes: Iterable[Change], *, position: int, version: int) -> None:
         """Fold in what the event at `position`, with this version in its stream, changes."""
@@ -91,9 +92,10 @@ class Graph:
 
     def _node(self, ref: Ref) -> NodeState:
         key = (ref.label, ref.key)
-        if key not in self.nodes:
-            self.nodes[key] = NodeState(ref)
-        return self.nodes[key]
+        node = self.nodes.get(key)
+        if node is None:
+            node = self.nodes[key] = NodeState(ref)
+        return node
 
     @staticmethod
     def _set(node: NodeState, properties: Mapping[str, Value | None], position: int, version: int) -> None:
@@ -110,15 +112,17 @@ class Graph:
             self._drop(key)
 
     def _connect(self, edge: EdgeState) -> None:
-        self._node(edge.source), self._node(edge.target)
-        if edge.version <= self._node(edge.owner).gone_version:
+        source, target = self._node(edge.source), self._node(edge.target)
+        owner = source if edge.type.owner == "source" else target
+        if edge.version <= owner.gone_version:
             return
         if edge.type.sole and not self._supersedes(edge):
             return
         key = (edge.type, edge.source.key, edge.target.key)
-        if key not in self.edges or edge.version > self.edges[key].version:
+        known = self.edges.get(key)
+        if known is None or edge.version > known.version:
             self.edges[key] = edge
-            self._owned.setdefault((edge.owner.label, edge.owner.key), set()).add(key)
+            self._owned[(owner.ref.label, owner.ref.key)].add(key)
 
     def _supersedes(self, edge: EdgeState) -> bool:
         owned = self._owned.get((edge.owner.label, edge.owner.key), set())

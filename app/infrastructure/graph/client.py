@@ -67,18 +67,23 @@ class GraphClient:
     ) -> None:
         self.close()
 
-    def write(self, statements: Sequence[Statement]) -> None:
-        """Run all of `statements` in one transaction: all of them are stored, or none is."""
+    def write(self, statements: Sequence[Statement]) -> list[dict[str, Any]]:
+        """Run all of `statements` in one transaction: all of them are stored, or none is. Returns the last one's rows."""
 
-        async def work(transaction: neo4j.AsyncManagedTransaction) -> None:
+        async def work(transaction: neo4j.AsyncManagedTransaction) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = []
             for each in statements:
-                await (await transaction.run(each.query, dict(each.parameters))).consume()
+                rows = await _rows(await transaction.run(each.query, dict(each.parameters)))
+            return rows
 
         bounded = neo4j.unit_of_work(timeout=self._timeout.total_seconds())(work)
-        self._call(lambda session: session.execute_write(bounded))
+        return self._call(lambda session: session.execute_write(bounded))
 
     def run(self, statement: Statement) -> list[dict[str, Any]]:
-        """Run one statement outside a transaction of ours, as DDL and `IN TRANSACTIONS` need it. Returns its rows."""
+        """Run one statement outside a transaction of ours, as DDL and `IN TRANSACTIONS` need it. Returns its rows.
+
+        Nothing else: outside a transaction the embedded server commits every single node, which takes milliseconds.
+        """
         query = neo4j.Query(statement.query, timeout=self._timeout.total_seconds())
 
         async def work(session: neo4j.AsyncSession) -> list[dict[str, Any]]:
