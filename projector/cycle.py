@@ -14,7 +14,7 @@ from time import perf_counter
 
 import structlog
 
-from app.domain.errors import GraphUnavailable
+from app.domain.errors import Conflict, GraphUnavailable
 from app.infrastructure.postgres.codec import Codec
 from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
 from projector.outbox import Lock, Outbox, PendingRow
@@ -86,13 +86,18 @@ class Projector:
             self._running.release()
 
     def drain(self) -> int:
-        """Cycles until nothing is pending; returns how many rows were marked. Raises `GraphUnavailable`."""
+        """Cycles until nothing is pending; returns how many rows were marked.
+
+        Raises `GraphUnavailable`, `LogUnavailable`, and `Conflict` where another process holds the lock.
+        """
         marked = 0
         while True:
             cycle = self.run_once()
             marked += cycle.marked
             if cycle.outage is not None:
                 raise GraphUnavailable(cycle.outage)
+            if cycle.standby:
+                raise Conflict("another projector has taken the graph over; try again when it is done, or stop it")
             if not cycle.taken:
                 return marked
 
