@@ -207,8 +207,11 @@ class Outbox:
         return True
 
     def release(self) -> None:
+        """Give the lock back. Nothing stays in hand: whoever gives back is alive, whatever went wrong before."""
         if self._locked and self._connection is not None and not self._connection.closed:
-            self._run("UPDATE projections SET holder = NULL WHERE name = 'graph'")
+            self._run(
+                "UPDATE projections SET holder = NULL, batch_first = NULL, batch_last = NULL WHERE name = 'graph'"
+            )
             self._one("SELECT pg_advisory_unlock(%(lock)s)", lock=LOCK)
         self._locked = False
 
