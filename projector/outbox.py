@@ -185,6 +185,9 @@ class Outbox:
 
     def wait_for_lock(self, timeout: timedelta) -> None:
         """Take the lock, waiting for its holder to yield. Raises `Conflict` after `timeout`."""
+        if self.acquire() is not Lock.ELSEWHERE:
+            # PostgreSQL counts: a lock that is taken twice by one session must be given back twice.
+            return
         self._set_lock_timeout(timeout)
         try:
             with self._cursor() as cursor:
