@@ -68,7 +68,7 @@ class GraphClient:
         self.close()
 
     def write(self, statements: Sequence[Statement]) -> list[dict[str, Any]]:
-        """Run all of `statements` in one transaction: all of them are stored, or none is. Returns the last one's rows."""
+        """Run all of `statements` in one transaction: all are stored, or none is. Returns the rows of the last one."""
 
         async def work(transaction: neo4j.AsyncManagedTransaction) -> list[dict[str, Any]]:
             rows: list[dict[str, Any]] = []
