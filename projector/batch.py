@@ -40,6 +40,16 @@ class Told:
     row: int | None = None
 
 
+class Placed(Protocol):
+    """Anything that says where in the log an event is; events in one lane are told in the order of their positions."""
+
+    @property
+    def lane(self) -> tuple[str, str]: ...
+
+    @property
+    def position(self) -> int: ...
+
+
 @dataclass(slots=True)
 class Outcome:
     """What became of a batch; it also holds when an outage cut the batch short."""
@@ -47,8 +57,9 @@ class Outcome:
     applied: list[Told] = field(default_factory=list)
     failed: list[tuple[Told, Exception]] = field(default_factory=list)
 
-    def follows_a_failure(self, told: Told) -> bool:
-        return any(told.lane == failed.lane and told.position > failed.position for failed, _ in self.failed)
+    def follows_a_failure(self, event: Placed) -> bool:
+        """Whether the event must wait, for one before it in its stream has failed."""
+        return any(event.lane == failed.lane and event.position > failed.position for failed, _ in self.failed)
 
 
 def write_apart(writer: Writer, batch: Sequence[Told], outcome: Outcome) -> None:

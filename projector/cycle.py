@@ -183,6 +183,8 @@ class Projector:
         outcome, outage = Outcome(), None
         batch = []
         for row in rows:
+            if outcome.follows_a_failure(row):
+                continue
             try:
                 batch.append(self._tell(row))
             except Exception as error:  # an event that cannot be told is the row's own fault
