@@ -40,6 +40,13 @@ QUICK: Mapping[str, Any] = {
 """Settings under which a test does not wait; any of them may be given otherwise."""
 
 
+CUT_OFF = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
+WHERE locktype = 'advisory' AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
 @contextmanager
 def projecting(
     database: str,
@@ -148,6 +155,11 @@ def rows(database: str, query: str, *parameters: object) -> list[Row]:
 def untouched(database: str) -> bool:
     """Whether no row was ever accused: no attempt counted, nothing parked."""
     return rows(database, "SELECT count(*) FROM outbox WHERE attempts > 0 OR parked_at IS NOT NULL") == [(0,)]
+
+
+def cut_off(database: str) -> None:
+    """The server ends the connection of the projector that holds the graph, as a fail-over or an administrator does."""
+    assert rows(database, CUT_OFF) == [(True,)]
 
 
 def pending(database: str) -> int:

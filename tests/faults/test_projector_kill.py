@@ -20,6 +20,7 @@ from projector.fold import Graph
 from tests.projecting import (
     Interfering,
     ProjectorProcess,
+    cut_off,
     live,
     offer,
     offers_of,
@@ -39,11 +40,6 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.graph
 
 KILLS = 12
-TERMINATE = """
-SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
-WHERE locktype = 'advisory' AND granted
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
 MOMENTS = random.Random(20_260_801)
 
 
@@ -92,7 +88,7 @@ def test_g34_killed_while_the_marking_waits_for_a_lock(database: str, empty_grap
             assert pending(database) == 2
             process.kill()
         # What the dead process has left waiting in the server must not mark in its name.
-        eventually(lambda: _terminate_holder_of_the_lock(database))
+        cut_off(database)
         other.rollback()
         assert pending(database) == 2
         with projecting(database, empty_graph) as parts:
@@ -178,7 +174,7 @@ def test_a_living_process_that_loses_its_connection_to_the_log_accuses_no_row(
     def lose(batch: Graph) -> None:
         if len(lost) < 4:
             lost.append(batch)
-            assert _terminate_holder_of_the_lock(database)
+            cut_off(database)
 
     with (
         writing(database) as app,
@@ -248,7 +244,3 @@ def _holds(database: str, process: ProjectorProcess) -> bool:
 def _is_stuck(database: str) -> bool:
     """Whether the last cycle began long ago, by the measure of these tests."""
     return (outlook(database).status().seconds_since_attempt or 0) > 0.6
-
-
-def _terminate_holder_of_the_lock(database: str) -> bool:
-    return rows(database, TERMINATE) == [(True,)]
