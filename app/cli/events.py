@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from pydantic_core import to_json
-from rich.table import Table
+from rich.cells import cell_len
 from rich.text import Text
 
 from app.cli.output import AsJson, console, print_json
@@ -30,7 +30,11 @@ HIGHEST: Final = 2**63 - 1
 LOOK_AGAIN: Final = timedelta(milliseconds=500)
 LOOK_AGAIN_SOON: Final = timedelta(milliseconds=50)
 CUT: Final = 72
-TIME: Final = "%m-%d %H:%M:%S"
+HEADER: Final = ("position", "time (UTC)", "stream@version", "type", "data")
+WIDTHS: Final = (8, 14, 36, 26, 0)
+"""Of the columns while following, when what comes is not known yet."""
+
+Cells = tuple[str, str, str, str, str]
 
 Tail = Annotated[
     int | None,
@@ -107,15 +111,16 @@ def _show(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_jso
     if as_json:
         print_json([_facts(each) for each in found])
         return
-    console().print(_table(found))
+    _print(found, tenants=wanted.tenant is None)
     if after is not None and found and len(found) == count:
         console().print(f"Go on with --after {found[-1].position}", highlight=False)
 
 
 def _follow(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_json: bool) -> None:
+    tenants = wanted.tenant is None
     try:
         for event in _from_now_on(watch, wanted, count=count, after=after):
-            line = to_json(_facts(event)).decode() if as_json else _line(event)
+            line = to_json(_facts(event)).decode() if as_json else _line(_cells(event, tenants=tenants), WIDTHS)
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -160,27 +165,31 @@ def _data(event: Recorded) -> Mapping[str, Any]:
     return asdict(event.event)
 
 
-def _table(found: Sequence[Recorded]) -> Table:
-    """A line an event; what does not fit is cut at the end of the line, visibly."""
-    table = Table(title="Events", title_justify="left", header_style="bold")
-    table.add_column("position", justify="right", no_wrap=True)
-    table.add_column("time (UTC)", no_wrap=True)
-    table.add_column("stream@version", no_wrap=True, min_width=16)
-    table.add_column("type", no_wrap=True)
-    table.add_column("data", no_wrap=True, ratio=1)
-    for each in found:
-        table.add_row(
-            str(each.position), f"{each.recorded_at:{TIME}}", Text(_place(each)), each.type, Text(_short(each))
-        )
-    return table
+def _print(events: Sequence[Recorded], *, tenants: bool) -> None:
+    """A line an event, in columns; on a terminal what does not fit is cut at the end of the line, visibly."""
+    out = console()
+    cells = [_cells(each, tenants=tenants) for each in events]
+    widths = [max(map(cell_len, column)) for column in zip(*(HEADER, *cells), strict=True)]
+    for row, style in ((HEADER, "bold"), *((each, "") for each in cells)):
+        line = Text(_line(row, widths), style=style)
+        if out.is_terminal:
+            line.truncate(out.width, overflow="ellipsis")
+        out.print(line, soft_wrap=True)
 
 
-def _place(event: Recorded) -> str:
-    return f"{event.stream.tenant}/{event.stream.name}@{event.version}"
+def _cells(event: Recorded, *, tenants: bool) -> Cells:
+    place = f"{event.stream.name}@{event.version}"
+    return (
+        str(event.position),
+        f"{event.recorded_at:%m-%d %H:%M:%S}",
+        f"{event.stream.tenant}/{place}" if tenants else place,
+        event.type,
+        _short(event),
+    )
 
 
-def _line(event: Recorded) -> str:
-    return f"{event.position:>8}  {event.recorded_at:{TIME}}  {_place(event)}  {event.type}  {_short(event)}"
+def _line(cells: Cells, widths: Sequence[int]) -> str:
+    return "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _short(event: Recorded) -> str:

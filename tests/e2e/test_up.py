@@ -119,6 +119,29 @@ def test_up_on_servers_of_ones_own_starts_only_the_projector(
         assert running.end() == 0
 
 
+def test_a_proxy_for_the_outside_world_does_not_stand_between_up_and_its_projector(
+    tmp_path: Path, database: str, empty_graph: GraphEndpoint
+) -> None:
+    with up(tmp_path, http_proxy="http://127.0.0.1:1", no_proxy="", **settings_of(database, empty_graph)) as running:
+        running.wait_for(READY)
+
+
+def test_a_projector_that_cannot_start_ends_it_with_the_projectors_own_words(
+    tmp_path: Path, database: str, empty_graph: GraphEndpoint
+) -> None:
+    # An address for documentation alone: no machine has it.
+    answer = retold(
+        tmp_path,
+        "up",
+        RETOLD_PROJECTOR_HOST="192.0.2.1",
+        RETOLD_PROJECTOR_PORT="0",
+        **settings_of(database, empty_graph),
+    )
+
+    assert answer.code == 7
+    assert "cannot listen on 192.0.2.1" in _last_line(answer)
+
+
 def test_up_migrates_and_seeds_an_empty_database(
     tmp_path: Path, bare_database: str, empty_graph: GraphEndpoint
 ) -> None:
