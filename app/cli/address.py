@@ -1,7 +1,7 @@
 """URLs as they may be shown: where a server is, and nothing of who may enter."""
 
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 SECRET: Final = {"user", "password", "passfile", "sslpassword", "sslkey"}
 """What libpq also takes as parameters of a URL."""
@@ -13,8 +13,9 @@ ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (told apart, no
 def shown(url: str) -> str:
     """The URL without user and password, as a URL that can be used."""
     parts = urlsplit(url)
-    query = [(name, value) for name, value in parse_qsl(parts.query) if name not in SECRET]
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query)))
+    query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in SECRET])
+    # By hand: the standard library takes the slashes away from a URL without a host.
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{'?' if query else ''}{query}"
 
 
 def http_url(host: str, port: int) -> str:

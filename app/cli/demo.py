@@ -7,15 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from app.bootstrap import retold
+from app.cli.figures import Figures, table_of
 from app.cli.migrate import bring_to_head
 from app.cli.output import AsJson, console, print_json, progress_bars
 from app.cli.projector_process import ProjectorProcess, environment_of
@@ -46,26 +45,6 @@ OUTAGE_SEEN_WITHIN: Final = timedelta(seconds=20)
 WAITS_FOR: Final = timedelta(seconds=2)
 DRAINED_WITHIN: Final = timedelta(seconds=60)
 SHOWN: Final = 3
-
-
-@dataclass
-class Figures:
-    """What was measured, and what was not as promised."""
-
-    events: int = 0
-    rows: int = 0
-    outage_seconds: float = 0.0
-    catch_up_seconds: float = 0.0
-    pending_in_outage: int = 0
-    attempts: int = 0
-    parked: int = 0
-    replayed_events: int = 0
-    replay_events_per_second: float = 0.0
-    nodes: int = 0
-    edges: int = 0
-    differences: int = 0
-    graph_equals_log: bool = False
-    broken_promises: list[str] = field(default_factory=list)
 
 
 def demo(as_json: AsJson = False) -> None:
@@ -211,7 +190,7 @@ class Play:
         self._out.print()
         self._out.print(tree, highlight=False)
         self._out.print()
-        self._out.print(_table(figures))
+        self._out.print(table_of(figures))
         for promise in figures.broken_promises:
             self._out.print(f"[red]✗[/red] {promise}", highlight=False)
         if not figures.broken_promises:
@@ -255,18 +234,3 @@ class Play:
 
     def _say(self, text: str) -> None:
         self._out.print(f"  {text}", highlight=False, soft_wrap=True)
-
-
-def _table(figures: Figures) -> Table:
-    table = Table(show_header=False, box=None, padding=(0, 2))
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_row("events in the log", f"{figures.events:,}")
-    table.add_row("rows projected", f"{figures.rows:,}")
-    table.add_row("outage, seconds", f"{figures.outage_seconds:.1f}")
-    table.add_row("attempts it cost", f"{figures.attempts:,}")
-    table.add_row("catching up, seconds", f"{figures.catch_up_seconds:.1f}")
-    table.add_row("replay, events a second", f"{figures.replay_events_per_second:,.0f}")
-    table.add_row("nodes and edges verified", f"{figures.nodes + figures.edges:,}")
-    table.add_row("differences", f"{figures.differences:,}")
-    return table

@@ -1,13 +1,12 @@
 """Children that a command starts one by one, keeps running, and stops in reverse; and how it is told to stop."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 from app.infrastructure.embedded.supervisor import Child, Supervisor
 
@@ -32,9 +31,10 @@ class Staff:
         self._supervisors.append(supervisor)
         return time.monotonic() - began
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Start again what dies, until the process is interrupted."""
-        while not threading.Event().wait(LOOK_AGAIN.total_seconds()):
+        while True:
+            time.sleep(LOOK_AGAIN.total_seconds())
             self.look_after()
 
     def look_after(self) -> None:
