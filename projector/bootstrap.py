@@ -15,6 +15,7 @@ from app.infrastructure.postgres.log import PostgresLog
 from app.settings import Settings
 from projector.cycle import Projector
 from projector.outbox import Outbox
+from projector.progress import quiet
 from projector.reader import GraphReader
 from projector.replay import Replay
 from projector.verify import Verify
@@ -32,8 +33,12 @@ class Parts:
 
 
 @contextmanager
-def assemble(servers: Servers, settings: Settings, *, stopping: Callable[[], bool] = bool) -> Iterator[Parts]:
+def assemble(
+    servers: Servers, settings: Settings, *, stopping: Callable[[], bool] = bool, beat: Callable[[], None] = quiet
+) -> Iterator[Parts]:
     """Nothing is connected yet; everything is closed on the way out.
+
+    Long work asks `stopping` whether it is to end, and calls `beat` while it goes on.
 
     Raises `RuleBroken` where an event type has no way up from an older schema.
     """
@@ -52,11 +57,12 @@ def assemble(servers: Servers, settings: Settings, *, stopping: Callable[[], boo
             batch_size=settings.batch_size,
             max_attempts=settings.max_attempts,
             stopping=stopping,
+            beat=beat,
         )
         projector = Projector(
             outbox, writer, codec, replay, batch_size=settings.batch_size, max_attempts=settings.max_attempts
         )
-        yield Parts(outbox, projector, replay, Verify(log, codec, GraphReader(client)))
+        yield Parts(outbox, projector, replay, Verify(log, codec, GraphReader(client), outbox.beat))
     finally:
         outbox.close()
         client.close()

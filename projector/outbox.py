@@ -4,6 +4,7 @@ The lock and the marking share ONE connection on purpose: a projector whose conn
 by the same token cannot mark a row any more.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
-from app.domain.errors import Conflict
+from app.domain.errors import Conflict, LogUnavailable
 from app.infrastructure.postgres.engine import address, connect
 from app.infrastructure.postgres.errors import translated
 from app.infrastructure.postgres.record import COLUMNS
 
+BEAT: Final = timedelta(seconds=1)
 LOCK: Final = 0x6772617068  # "graph" in ASCII; advisory locks are numbers
 
 TAKE: Final = f"""
@@ -175,10 +177,15 @@ class Outbox:
         self._url, self._holder, self._connect_timeout = url, holder, connect_timeout
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._locked = False
+        self._last_beat = 0.0
 
     def acquire(self) -> Lock:
-        """Take the lock if nobody has it."""
-        if self._locked and self._connection is not None and not self._connection.closed:
+        """Take the lock if nobody has it; connects first where there is no connection."""
+        if self._connection is None or self._connection.closed:
+            # A new connection never holds the lock, whatever the old one had.
+            self._locked = False
+            self._connection = connect(self._url, connect_timeout=self._connect_timeout)
+        if self._locked:
             return Lock.HELD
         self._locked = bool(self._one("SELECT pg_try_advisory_lock(%(lock)s)", lock=LOCK)[0])
         return Lock.TAKEN if self._locked else Lock.ELSEWHERE
@@ -239,6 +246,13 @@ class Outbox:
         """These rows are done, and nothing is in hand."""
         self._run(MARK, rows=list(rows))
 
+    def beat(self) -> None:
+        """A sign of life during long work, written once a second at most."""
+        now = time.monotonic()
+        if now - self._last_beat >= BEAT.total_seconds():
+            self._last_beat = now
+            self._run("UPDATE projections SET last_attempt_at = clock_timestamp() WHERE name = 'graph'")
+
     def put_down(self) -> None:
         """Nothing is in hand any more, whatever became of it."""
         self._run("UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'")
@@ -296,11 +310,11 @@ class Outbox:
 
     @contextmanager
     def _cursor(self) -> Iterator[psycopg.Cursor[tuple[Any, ...]]]:
+        where = address(self._url)
         if self._connection is None or self._connection.closed:
-            # A new connection never holds the lock, whatever the old one had.
-            self._locked = False
-            self._connection = connect(self._url, connect_timeout=self._connect_timeout)
-        with translated(address(self._url)), self._connection.cursor() as cursor:
+            # Not opened anew: without its connection this process has no lock either, and must change nothing.
+            raise LogUnavailable(f"the connection to PostgreSQL at {where} is lost, and the lock with it; try again")
+        with translated(where), self._connection.cursor() as cursor:
             yield cursor
 
 

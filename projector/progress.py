@@ -1,4 +1,4 @@
-"""How long work tells whoever watches it how far it has come."""
+"""How long work tells whoever watches that it goes on, how far it has come, and that it was told to stop."""
 
 from typing import Protocol
 
@@ -11,3 +11,11 @@ class Progress(Protocol):
 
 def silent(phase: str, done: int, total: int | None) -> None:
     """For those who do not watch."""
+
+
+class Stopped(Exception):
+    """The process was asked to end in the middle of its work."""
+
+
+def quiet() -> None:
+    """For those who need no sign of life."""

@@ -18,7 +18,7 @@ from app.infrastructure.postgres.codec import Codec
 from app.infrastructure.postgres.log import PostgresLog, Snapshot
 from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
 from projector.outbox import Outbox
-from projector.progress import Progress, silent
+from projector.progress import Progress, Stopped, quiet, silent
 from projector.source import Stored, settled, total
 
 log = structlog.get_logger()
@@ -81,12 +81,13 @@ class Replay:
     max_attempts: int
     patience: timedelta = timedelta(seconds=60)
     stopping: Callable[[], bool] = bool
+    beat: Callable[[], None] = quiet
 
     def __call__(self, on_progress: Progress = silent) -> Replayed:
         started = time.perf_counter()
         self.outbox.begin_replay()
         self._patiently(self.writer.prepare)
-        wiped = self._patiently(lambda: self.writer.wipe(lambda done: on_progress("wipe", done, None)))
+        wiped = self._patiently(lambda: self.writer.wipe(self._wiping(on_progress)))
         held = Held()
         with self.log.snapshot() as snapshot:
             horizon = snapshot.head()
@@ -97,6 +98,18 @@ class Replay:
         self.outbox.end_replay(horizon)
         return Replayed(horizon, wiped, events, len(held.positions), time.perf_counter() - started)
 
+    def _wiping(self, on_progress: Progress) -> Callable[[int], None]:
+        def wiped(done: int) -> None:
+            self._show_life()
+            on_progress("wipe", done, None)
+
+        return wiped
+
+    def _show_life(self) -> None:
+        """A replay may take longer than a projector may be silent. Raises `LogUnavailable` once the lock is lost."""
+        self.beat()
+        self.outbox.beat()
+
     def _tell(self, snapshot: Snapshot, held: Held, on_progress: Progress) -> int:
         expected, done = total(snapshot), 0
         on_progress("replay", done, expected)
@@ -105,6 +118,7 @@ class Replay:
                 raise Stopped("the replay was stopped; it starts over with the next projector, or by hand")
             self._write(batch, held)
             done += len(batch)
+            self._show_life()
             on_progress("replay", done, expected)
         return done
 
@@ -138,12 +152,9 @@ class Replay:
                 if time.monotonic() > deadline or self.stopping():
                     raise
                 log.warning("graph unavailable; the replay waits", error=str(error), seconds=pause.total_seconds())
+                self._show_life()
                 time.sleep(pause.total_seconds())
                 pause = min(2 * pause, LONGEST_PAUSE)
-
-
-class Stopped(Exception):
-    """The process was asked to end in the middle of a replay."""
 
 
 def _batches(events: Iterator[Stored], size: int) -> Iterator[list[Stored]]:

@@ -17,6 +17,7 @@ from app.domain.errors import Unavailable
 from app.infrastructure.postgres.engine import connect
 from app.infrastructure.postgres.hint import CHANNEL
 from projector.cycle import Cycle
+from projector.progress import Stopped, quiet
 
 log = structlog.get_logger()
 
@@ -35,9 +36,10 @@ class Loop:
         interval: timedelta,
         stopping: threading.Event,
         observe: Callable[[Cycle], None],
+        beat: Callable[[], None] = quiet,
     ) -> None:
         self._run_once, self._batch_size, self._interval = run_once, batch_size, interval
-        self._stopping, self._observe = stopping, observe
+        self._stopping, self._observe, self._beat = stopping, observe, beat
         self._scheduler = BackgroundScheduler(timezone=UTC)
         self._state = threading.Lock()
         self._busy = False
@@ -87,8 +89,12 @@ class Loop:
     def _cycle(self) -> Cycle | None:
         try:
             cycle = self._run_once()
+        except Stopped as stopped:
+            log.info("cycle stopped", reason=str(stopped))
+            return None
         except Unavailable as error:
             log.warning("cycle failed", error=str(error))
+            self._beat()
             self._back_off()
             return None
         except Exception:
@@ -100,6 +106,7 @@ class Loop:
             self._outages = 0
         else:
             self._back_off()
+        self._beat()
         self._observe(cycle)
         return cycle
 

@@ -10,7 +10,6 @@ from app.domain.errors import LogUnavailable
 from app.infrastructure.embedded.servers import Servers
 from app.settings import Settings
 from projector.bootstrap import assemble
-from projector.cycle import Cycle
 from projector.health import Beat, application, serving
 from projector.metrics import Metrics
 from projector.run import Listener, Loop
@@ -26,15 +25,10 @@ def serve(servers: Servers, settings: Settings) -> None:
         signal.signal(each, lambda *_: stopping.set())
     ask = Outlook(servers.database_url, settings.database_connect_timeout).status
     beat, metrics = Beat(settings.stuck_after), Metrics(ask)
-
-    def observe(cycle: Cycle) -> None:
-        beat()
-        metrics.observe(cycle)
-
     answers = application(beat, ask, metrics.registry, stuck_after=settings.stuck_after)
     with (
         serving(answers, settings.projector_host, settings.projector_port) as url,
-        assemble(servers, settings, stopping=stopping.is_set) as parts,
+        assemble(servers, settings, stopping=stopping.is_set, beat=beat) as parts,
     ):
         log.info("projector started", health=f"{url}/health", metrics=f"{url}/metrics")
         loop = Loop(
@@ -42,7 +36,8 @@ def serve(servers: Servers, settings: Settings) -> None:
             batch_size=settings.batch_size,
             interval=settings.poll_interval,
             stopping=stopping,
-            observe=observe,
+            observe=metrics.observe,
+            beat=beat,
         )
         listener = Listener(servers.database_url, loop.hint, stopping).start() if settings.hints else None
         loop.run()

@@ -5,7 +5,7 @@ what they append now is not part of the snapshot that is compared.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from app.infrastructure.postgres.codec import Codec
@@ -13,7 +13,7 @@ from app.infrastructure.postgres.log import PostgresLog, Snapshot
 from projector.batch import one_line, tell
 from projector.compare import Difference, LiveEdge, LiveNode, compare
 from projector.fold import Graph
-from projector.progress import Progress, silent
+from projector.progress import Progress, quiet, silent
 from projector.reader import GraphReader
 from projector.schema import EDGE_TYPES, LABELS
 from projector.source import settled, total
@@ -56,9 +56,11 @@ class Verify:
     log: PostgresLog
     codec: Codec
     reader: GraphReader
+    beat: Callable[[], None] = quiet
 
     def __call__(self, on_progress: Progress = silent) -> Verdict:
         started = time.perf_counter()
+        on_progress = self._alive(on_progress)
         untellable: list[Untellable] = []
         with self.log.snapshot() as snapshot:
             horizon, parked = snapshot.head(), _parked(snapshot)
@@ -74,6 +76,15 @@ class Verify:
             untellable=tuple(untellable),
             seconds=time.perf_counter() - started,
         )
+
+    def _alive(self, on_progress: Progress) -> Progress:
+        """A verification may take longer than a projector may be silent."""
+
+        def progress(phase: str, done: int, total: int | None) -> None:
+            self.beat()
+            on_progress(phase, done, total)
+
+        return progress
 
     def _fold(self, snapshot: Snapshot, untellable: list[Untellable], on_progress: Progress) -> tuple[Graph, int]:
         graph, done, expected = Graph(), 0, total(snapshot)

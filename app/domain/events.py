@@ -1,10 +1,12 @@
 """The envelope of every event: which stream it belongs to, where it stands in the log, and whose words it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
+
+from app.domain.errors import RuleBroken
 
 PERSONAL: Final[Mapping[str, str]] = {"kept": "personal"}
 """Field metadata: words or names of a person. Stored apart from the facts, and None once the person is erased."""
@@ -74,3 +76,17 @@ class Recorded:
     subject: str | None
     meta: Meta
     recorded_at: datetime
+
+
+def events_of(history: Iterable[Recorded]) -> list[Any]:
+    """The events, to be folded. Raises `RuleBroken` for one of a type that this code does not know: what it means for a
+    decision cannot be guessed."""
+    events = []
+    for recorded in history:
+        if isinstance(recorded.event, Unknown):
+            raise RuleBroken(
+                f"{recorded.stream.kind} {recorded.stream.id!r} has an event {recorded.type!r}, which this Retold does "
+                "not know; upgrade this process"
+            )
+        events.append(recorded.event)
+    return events

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from app.domain.errors import NotFound
-from app.domain.events import Meta, Recorded, Stream
+from app.domain.events import Meta, Recorded, Stream, events_of
 from app.use_cases.ports import Append, Begin
 
 State = TypeVar("State")
@@ -29,7 +29,7 @@ def change_stream(
             raise NotFound(
                 f"tenant {stream.tenant!r} has no {stream.kind} {stream.id!r}; check the id, or create it first"
             )
-        events = decide(fold([each.event for each in history]))
+        events = decide(fold(events_of(history)))
         if not events:
             return ()
         return work.append(Append(stream, events, len(history) or "new", meta or Meta()))

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from app.domain import hypothesis, session
 from app.domain.errors import NotFound
-from app.domain.events import Meta, Recorded
+from app.domain.events import Meta, Recorded, events_of
 from app.use_cases.cited import supporting
 from app.use_cases.ports import Append, Begin
 
@@ -41,7 +41,7 @@ class ProposeHypothesis:
             events = hypothesis.propose(
                 session=session_id,
                 agent=agent,
-                user=session.fold([each.event for each in history]).user,
+                user=session.fold(events_of(history)).user,
                 description=description,
                 evidence=supporting(work, about, evidence),
             )

@@ -181,14 +181,14 @@ def test_g23_a_skipped_row_stays_out_of_the_graph_in_every_replay_and_its_reason
         parts.projector.drain()
         assert offers_of(empty_graph, "1") == [2, 3]
         (head, _) = outlook(database).parked()
-        assert app.skip_parked_row(row=head.id, reason="written by a bug", operator="maria") == 1
+        assert app.skip_parked_row(row=head.id, reason="written by a bug", operator="on-call") == 1
         assert verified(parts).events == 3
         assert offers_of(empty_graph, "1") == [2, 3, 5]
         (skipped,) = app.log.read(types=["projection.row_skipped"])
         assert (skipped.event.position, skipped.event.reason, skipped.meta.actor) == (
             head.position,
             "written by a bug",
-            "maria",
+            "on-call",
         )
         for _ in range(2):
             with parts.projector.exclusively(WAIT):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.bootstrap import Retold, retold
-from app.domain.errors import Conflict
+from app.domain.errors import Conflict, LogUnavailable, RuleBroken
 from app.domain.session import Cause
 from app.infrastructure.graph.endpoint import GraphEndpoint
 from app.settings import Settings
@@ -226,6 +227,12 @@ class TestProjecting:
             {"s": tenant, "h": tenant, "a": tenant, "reason": f"of {tenant}"} for tenant in ("acme", "globex")
         ]
 
+    def test_a_stream_with_an_event_that_only_a_newer_retold_knows_takes_no_decision(self, database: str) -> None:
+        _append_by_hand(database, "s0", "session.sung", "{}")
+        with product(database) as app, pytest.raises(RuleBroken, match=r"session\.sung.*upgrade this process"):
+            app.close_session(tenant=TENANT, session_id="s0")
+        assert rows(database, "SELECT count(*) FROM events") == [(1,)]
+
 
 class TestReplay:
     def test_g29_a_graph_that_was_dropped_comes_back_equal(
@@ -280,6 +287,36 @@ class TestReplay:
                 done = parts.replay()
                 assert done.events == 9
                 assert outlook(database).status().pending == 1
+            verified(parts)
+
+    def test_long_work_gives_signs_of_life(self, database: str, empty_graph: GraphEndpoint) -> None:
+        """Else health would call a replay dead that takes longer than a projector may be silent."""
+        beats: list[None] = []
+        with product(database) as app, projecting(database, empty_graph, batch_size=1) as parts:
+            tell_a_story(app)
+            parts.projector.drain()
+            rows(database, "UPDATE projections SET last_attempt_at = clock_timestamp() - interval '1 hour'")
+            with parts.projector.exclusively(timedelta(seconds=5)):
+                replace(parts.replay, beat=lambda: beats.append(None))()
+            assert (outlook(database).status().seconds_since_attempt or 3600) < 600
+            assert len(beats) >= 9
+            rows(database, "UPDATE projections SET last_attempt_at = clock_timestamp() - interval '1 hour'")
+            with parts.projector.exclusively(timedelta(seconds=5)):
+                replace(parts.verify, beat=lambda: beats.append(None))()
+            assert len(beats) > 50
+
+    def test_who_has_lost_the_connection_of_its_lock_changes_nothing_any_more(
+        self, database: str, empty_graph: GraphEndpoint
+    ) -> None:
+        with product(database) as app, projecting(database, empty_graph) as parts:
+            tell_a_story(app)
+            parts.outbox.acquire()
+            rows(database, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+            with pytest.raises(LogUnavailable):
+                parts.outbox.take(10)
+            with pytest.raises(LogUnavailable, match="and the lock with it"):
+                parts.outbox.end_replay(4711)
+            assert outlook(database).status().head == 0
             verified(parts)
 
 
@@ -337,7 +374,7 @@ class TestVerify:
     def test_an_event_that_cannot_be_told_is_drift(self, database: str, empty_graph: GraphEndpoint) -> None:
         position = _append_by_hand(database, "s0", "session.handoff_offered", '{"nonsense": true}')
         rows(database, "UPDATE outbox SET processed_at = now()")
-        with projecting(database, empty_graph) as parts:
+        with projecting(database, empty_graph) as parts, parts.projector.exclusively(timedelta(seconds=5)):
             verdict = parts.verify()
         assert not verdict.holds
         assert [each.position for each in verdict.untellable] == [position]

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.domain.errors import LogUnavailable
 from projector.cycle import Cycle
+from projector.progress import Stopped
 from projector.run import Loop
 from tests.waiting import eventually
 
@@ -131,3 +133,27 @@ def test_g21_a_stop_waits_for_the_cycle_under_way_and_for_nothing_else() -> None
     thread.join(10)
     assert not thread.is_alive()
     assert cycles.runs == 1
+
+
+def test_a_cycle_that_found_no_database_has_ended_all_the_same() -> None:
+    """The projector is not stuck, PostgreSQL is away; health says so by itself."""
+    beats: list[None] = []
+    stopping = threading.Event()
+    loop = Loop(
+        Cycles(LogUnavailable("gone")),
+        batch_size=10,
+        interval=LONG,
+        stopping=stopping,
+        observe=lambda _: None,
+        beat=lambda: beats.append(None),
+    )
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    eventually(lambda: len(beats) == 1)
+    stopping.set()
+    thread.join(10)
+
+
+def test_a_replay_that_is_told_to_stop_is_no_mistake_of_ours() -> None:
+    with capture_logs() as logs, looping(Cycles(Stopped("told to"))):
+        eventually(lambda: [line["event"] for line in logs] == ["cycle stopped"])
