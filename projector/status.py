@@ -95,11 +95,13 @@ def complaints(status: Status, *, stuck_after: timedelta) -> Sequence[str]:
         )
     if status.outage is not None:
         found.append(f"the graph is unavailable since {status.outage_since:%Y-%m-%d %H:%M:%S} UTC: {status.outage}")
-    elif (status.oldest_pending_seconds or 0) > limit:
-        found.append(f"the oldest pending row has waited for {status.oldest_pending_seconds:.0f} s")
     if status.replay_started_at is not None:
-        found.append(
-            f"a replay is unfinished since {status.replay_started_at:%Y-%m-%d %H:%M:%S} UTC: "
-            "the next projector to run finishes it"
-        )
+        # While somebody is at it all is well, and whoever restarts on complaints would make it start over for ever.
+        if status.holder is None:
+            found.append(
+                f"a replay is unfinished since {status.replay_started_at:%Y-%m-%d %H:%M:%S} UTC and nobody is at it: "
+                "the next projector to run finishes it"
+            )
+    elif status.outage is None and (status.oldest_pending_seconds or 0) > limit:
+        found.append(f"the oldest pending row has waited for {status.oldest_pending_seconds:.0f} s")
     return found

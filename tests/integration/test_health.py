@@ -80,7 +80,7 @@ def test_a_projector_that_does_its_work_is_green() -> None:
         (replace(WELL, seconds_since_attempt=None, last_attempt_at=None), "no projector has run yet"),
         (replace(WELL, outage="refused", outage_since=NOW), "unavailable since 2030-01-01 00:00:00 UTC: refused"),
         (replace(WELL, pending=3, oldest_pending_seconds=99.0), "has waited for 99 s"),
-        (replace(WELL, replay_started_at=NOW), "a replay is unfinished"),
+        (replace(WELL, replay_started_at=NOW, holder=None), "a replay is unfinished"),
         (LogUnavailable("PostgreSQL at db:5432/retold cannot be used"), "PostgreSQL at db:5432/retold"),
     ],
 )
@@ -100,6 +100,11 @@ def test_a_projector_that_is_stuck_in_a_cycle_is_red_although_the_database_knows
 
 def test_parked_rows_wait_for_an_operator_and_are_no_illness() -> None:
     assert complaints(replace(WELL, parked=5), stuck_after=STUCK_AFTER) == []
+
+
+def test_a_replay_that_somebody_is_at_is_no_illness_although_rows_wait_for_it() -> None:
+    replaying = replace(WELL, replay_started_at=NOW, pending=9, oldest_pending_seconds=900.0)
+    assert complaints(replaying, stuck_after=STUCK_AFTER) == []
 
 
 def test_the_metrics_tell_what_the_process_did_and_how_the_projection_does() -> None:
