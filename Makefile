@@ -64,7 +64,11 @@ types: setup  ## Check the types.
 imports: setup  ## Check that imports run one way.
 	@$(BIN)/lint-imports
 
+# Every platform; what runs in a container is a part of the same versions.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links pyproject.toml
+
 .PHONY: lock
 lock: setup  ## Resolve the newest versions that pyproject.toml allows, for every platform.
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-header \
-		--no-emit-index-url --no-emit-find-links --upgrade pyproject.toml --output-file requirements.lock
+	$(COMPILE) --all-extras --upgrade --output-file requirements.lock
+	$(COMPILE) --upgrade --constraint requirements.lock --output-file requirements-runtime.lock

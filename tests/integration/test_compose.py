@@ -136,3 +136,14 @@ def test_the_image_holds_every_package_and_does_not_run_as_root() -> None:
 
 def _filled(value: str) -> str:
     return re.sub(r"\$\{[^}]*\}", "a-password", value)
+
+
+def test_the_image_has_the_very_versions_that_the_tests_ran_with_and_no_tools() -> None:
+    def locked(name: str) -> set[str]:
+        return set(re.findall(r"^([a-z0-9-]+==\S+)", (PROJECT / name).read_text(), re.MULTILINE))
+
+    runtime, everything = locked("requirements-runtime.lock"), locked("requirements.lock")
+    assert len(runtime) > 20
+    assert runtime < everything
+    assert not {each for each in runtime if each.startswith(("pytest==", "mypy==", "arcadedb-embedded=="))}
+    assert "COPY requirements-runtime.lock" in (PROJECT / "Dockerfile").read_text()
