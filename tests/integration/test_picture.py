@@ -22,13 +22,14 @@ def told(database: str, empty_graph: GraphEndpoint) -> GraphEndpoint:
     with writing(database) as product:
         sow(product, DEMO, tenant="acme")
         sow(product, crowd(3), tenant="other")
-    with projecting(database, empty_graph) as parts:
+    # A Neo4j that has just started plans its first statements for seconds.
+    with projecting(database, empty_graph, graph_timeout=60) as parts:
         parts.projector.drain()
     return empty_graph
 
 
 def look(graph: GraphEndpoint, *, limit: int = 10, tenant: str = "acme") -> Picture:
-    timeout = timedelta(seconds=10)
+    timeout = timedelta(seconds=60)
     with GraphClient(graph, timeout=timeout, connect_timeout=timeout) as client:
         return picture(client, tenant=tenant, limit=limit)
 
