@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -134,6 +135,8 @@ class GraphClient:
             return task.result((self._timeout + GRACE).total_seconds())
         except TimeoutError as error:
             raise self._too_late() from error
+        except CancelledError as error:
+            raise GraphUnavailable(f"the door to the graph at {self.endpoint.url} was closed in mid-call") from error
         finally:
             # Does nothing to a finished call; one that was interrupted must not go on behind its caller's back.
             task.cancel()
