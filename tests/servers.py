@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -109,7 +110,16 @@ def create_database(url: str, name: str, template: str = "template1") -> None:
 
 def drop_database(url: str, name: str) -> None:
     """Drop a database also where somebody is still connected."""
-    _administer(url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    for attempt in range(50):
+        try:
+            _administer(url, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        except psycopg.errors.InsufficientPrivilege:
+            # Autovacuum is at work there: not ours to end, and done in a moment.
+            if attempt == 49:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 @contextlib.contextmanager
