@@ -119,7 +119,7 @@ def retry(
 
 
 @parked.command(
-    epilog='Example: retold projector parked skip 42 --reason "written by a bug, see #17" --operator on-call'
+    epilog='Example: retold projector parked skip 42 --reason "written by a bug" --operator on-call'
 )
 def skip(
     row: Annotated[int, typer.Argument(help="The row, as `parked list` shows it.")],

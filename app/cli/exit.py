@@ -31,10 +31,6 @@ def guarded(command: Callable[[], object]) -> NoReturn:
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough, as `head` does; nothing is left to be told.
-        sys.stderr.close()
-        sys.exit(0)
     sys.exit(0)
 
 

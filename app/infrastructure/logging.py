@@ -28,5 +28,6 @@ def configure_logging(settings: Settings, *, at_least: str = "debug") -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # Libraries log what we report ourselves, in one line a batch.
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
+    # What these libraries log we report ourselves, in our own form and in one line.
+    for library in ("neo4j", "apscheduler"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
