@@ -61,6 +61,11 @@ class Proxy:
         """Let `size` more bytes of the clients through, then cut all connections in the middle of the stream."""
         self._cut_after = size
 
+    @property
+    def left(self) -> int:
+        """How many bytes may still pass before the cut."""
+        return self._cut_after or 0
+
     def close(self) -> None:
         """End everything and wait for the threads."""
         self.refuse()
