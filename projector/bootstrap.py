@@ -14,6 +14,7 @@ from app.infrastructure.postgres.engine import make_engine
 from app.infrastructure.postgres.log import PostgresLog
 from app.settings import Settings
 from projector.cycle import Projector
+from projector.lock import LockedConnection
 from projector.outbox import Outbox
 from projector.progress import quiet
 from projector.reader import GraphReader
@@ -45,7 +46,8 @@ def assemble(
     codec = Codec()
     codec.check()
     engine = make_engine(servers.database_url, connect_timeout=settings.database_connect_timeout)
-    outbox = Outbox(servers.database_url, holder=_holder(), connect_timeout=settings.database_connect_timeout)
+    locked = LockedConnection(servers.database_url, connect_timeout=settings.database_connect_timeout)
+    outbox = Outbox(locked, holder=_holder())
     client = GraphClient(servers.graph, timeout=settings.graph_timeout, connect_timeout=settings.graph_connect_timeout)
     try:
         log, writer = PostgresLog(engine, codec), GraphWriter(client)
@@ -64,7 +66,7 @@ def assemble(
         )
         yield Parts(outbox, projector, replay, Verify(log, codec, GraphReader(client), outbox.beat))
     finally:
-        outbox.close()
+        locked.close()
         client.close()
         engine.dispose()
 

@@ -118,9 +118,7 @@ def retry(
     _show_released({"row": row, "pending": pending}, f"row {row} is pending again, {pending:,} rows in all", as_json)
 
 
-@parked.command(
-    epilog='Example: retold projector parked skip 42 --reason "written by a bug" --operator on-call'
-)
+@parked.command(epilog='Example: retold projector parked skip 42 --reason "written by a bug" --operator on-call')
 def skip(
     row: Annotated[int, typer.Argument(help="The row, as `parked list` shows it.")],
     reason: Annotated[str, typer.Option(help="Why the graph is never to show this event; it is recorded.")],

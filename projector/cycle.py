@@ -17,7 +17,8 @@ import structlog
 from app.domain.errors import Conflict, GraphUnavailable
 from app.infrastructure.postgres.codec import Codec
 from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
-from projector.outbox import Lock, Outbox, PendingRow
+from projector.lock import Lock
+from projector.outbox import Outbox, PendingRow
 
 log = structlog.get_logger()
 

@@ -1,26 +1,16 @@
-"""The projector's own connection to PostgreSQL: its lock, its rows of the outbox, and the state of the projection.
-
-The lock and the marking share ONE connection on purpose: a projector whose connection is gone has lost the lock, and
-by the same token cannot mark a row any more.
-"""
+"""The rows of the outbox that the projector drains, and the state of the projection."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum, auto
-from typing import Any, Final, LiteralString
+from typing import Any, Final
 
-import psycopg
-
-from app.domain.errors import Conflict, LogUnavailable
-from app.infrastructure.postgres.engine import address, connect
-from app.infrastructure.postgres.errors import translated
+from app.domain.errors import Conflict
 from app.infrastructure.postgres.record import COLUMNS
+from projector.lock import Lock, LockedConnection
 
 BEAT: Final = timedelta(seconds=1)
-LOCK: Final = 0x6772617068  # "graph" in ASCII; advisory locks are numbers
 
 TAKE: Final = f"""
 WITH batch AS MATERIALIZED (
@@ -125,15 +115,6 @@ SELECT batch_first, batch_last, replay_started_at IS NOT NULL, holder IS NOT DIS
 FROM projections WHERE name = 'graph'
 """
 
-SOMEBODY_WAITS: Final = """
-SELECT EXISTS (
-    SELECT FROM pg_locks
-    WHERE locktype = 'advisory' AND NOT granted
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND classid = (%(lock)s::bigint >> 32)::bigint::oid AND objid = (%(lock)s::bigint & 4294967295)::bigint::oid
-)
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class PendingRow:
@@ -162,160 +143,106 @@ class InHand:
     ours: bool
 
 
-class Lock(Enum):
-    """Who has the lock: this process still, this process from now on, or another."""
-
-    HELD = auto()
-    TAKEN = auto()
-    ELSEWHERE = auto()
-
-
 class Outbox:
     """The `graph_projection` rows, for the one process that holds the lock. Raises `LogUnavailable` everywhere."""
 
-    def __init__(self, url: str, *, holder: str, connect_timeout: timedelta) -> None:
-        self._url, self._holder, self._connect_timeout = url, holder, connect_timeout
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
-        self._locked = False
+    def __init__(self, connection: LockedConnection, *, holder: str) -> None:
+        self._connection, self._holder = connection, holder
         self._last_beat = 0.0
 
     def acquire(self) -> Lock:
         """Take the lock if nobody has it; connects first where there is no connection."""
-        if self._connection is None or self._connection.closed:
-            # A new connection never holds the lock, whatever the old one had.
-            self._locked = False
-            self._connection = connect(self._url, connect_timeout=self._connect_timeout)
-        if self._locked:
-            return Lock.HELD
-        self._locked = bool(self._one("SELECT pg_try_advisory_lock(%(lock)s)", lock=LOCK)[0])
-        return Lock.TAKEN if self._locked else Lock.ELSEWHERE
+        return self._connection.acquire()
 
     def wait_for_lock(self, timeout: timedelta) -> None:
         """Take the lock, waiting for its holder to yield. Raises `Conflict` after `timeout`."""
-        if self.acquire() is not Lock.ELSEWHERE:
-            # PostgreSQL counts: a lock that is taken twice by one session must be given back twice.
-            return
-        self._set_lock_timeout(timeout)
         try:
-            with self._cursor() as cursor:
-                try:
-                    cursor.execute("SELECT pg_advisory_lock(%(lock)s)", {"lock": LOCK})
-                except psycopg.errors.LockNotAvailable as error:
-                    raise Conflict(
-                        f"{self.holder() or 'another process'} holds the graph and did not yield within "
-                        f"{timeout.total_seconds():g} s; stop that projector, then try again"
-                    ) from error
-        finally:
-            self._set_lock_timeout(timedelta(0))
-        self._locked = True
+            self._connection.wait(timeout)
+        except Conflict as error:
+            raise Conflict(
+                f"{self.holder() or 'another process'} holds the graph and did not yield within "
+                f"{timeout.total_seconds():g} s; stop that projector, then try again"
+            ) from error
 
     def yield_to_waiters(self) -> bool:
         """Give the lock up if somebody waits for it, such as a replay; True if so."""
-        if not self._one(SOMEBODY_WAITS, lock=LOCK)[0]:
+        if not self._connection.somebody_waits():
             return False
         self.release()
         return True
 
     def release(self) -> None:
         """Give the lock back. Nothing stays in hand: whoever gives back is alive, whatever went wrong before."""
-        if self._locked and self._connection is not None and not self._connection.closed:
-            self._run(
+        if self._connection.held:
+            self._connection.run(
                 "UPDATE projections SET holder = NULL, batch_first = NULL, batch_last = NULL WHERE name = 'graph'"
             )
-            self._one("SELECT pg_advisory_unlock(%(lock)s)", lock=LOCK)
-        self._locked = False
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._locked = None, False
+        self._connection.release()
 
     def holder(self) -> str | None:
-        holder = self._one("SELECT holder FROM projections WHERE name = 'graph'")[0]
+        holder = self._connection.one("SELECT holder FROM projections WHERE name = 'graph'")[0]
         return None if holder is None else str(holder)
 
     def in_hand(self) -> InHand:
-        return InHand(*self._one(IN_HAND, holder=self._holder))
+        return InHand(*self._connection.one(IN_HAND, holder=self._holder))
 
     def take(self, limit: int) -> Sequence[PendingRow]:
         """The next `limit` pending rows by id, in hand from now on. An open transaction elsewhere holds nobody up."""
-        self._run(PARK_LATECOMERS)
-        return [_pending(found) for found in self._all(TAKE, limit=limit)]
+        self._connection.run(PARK_LATECOMERS)
+        return [_pending(found) for found in self._connection.all(TAKE, limit=limit)]
 
     def mark(self, rows: Sequence[int]) -> None:
         """These rows are done, and nothing is in hand."""
-        self._run(MARK, rows=list(rows))
+        self._connection.run(MARK, rows=list(rows))
 
     def beat(self) -> None:
         """A sign of life during long work, written once a second at most."""
         now = time.monotonic()
         if now - self._last_beat >= BEAT.total_seconds():
             self._last_beat = now
-            self._run("UPDATE projections SET last_attempt_at = clock_timestamp() WHERE name = 'graph'")
+            self._connection.run("UPDATE projections SET last_attempt_at = clock_timestamp() WHERE name = 'graph'")
 
     def put_down(self) -> None:
         """Nothing is in hand any more, whatever became of it."""
-        self._run("UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'")
+        self._connection.run("UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'")
 
     def report_outage(self, error: str) -> None:
         """The graph does not answer: nothing is in hand, and no attempt is counted."""
-        self._run(REPORT_OUTAGE, error=error)
+        self._connection.run(REPORT_OUTAGE, error=error)
 
     def count_attempt(self, row: int, error: str) -> int:
         """How often the row has failed now; 0 if somebody has marked it meanwhile."""
-        found = self._all(COUNT_ATTEMPT, row=row, error=error)
+        found = self._connection.all(COUNT_ATTEMPT, row=row, error=error)
         return int(found[0][0]) if found else 0
 
     def park(self, row: int) -> None:
         """Set the row aside, and the rest of its stream behind it."""
-        self._run(PARK, row=row)
+        self._connection.run(PARK, row=row)
 
     def park_positions(self, positions: Sequence[int], *, attempts: int, error: str) -> None:
         """Set aside the event at the first of these positions, and the others, of the same stream, behind it."""
-        self._run(WRITE_MISSING_ROWS, positions=list(positions))
-        self._run(PARK_POSITIONS, first=positions[0], positions=list(positions), attempts=attempts, error=error)
+        self._connection.run(WRITE_MISSING_ROWS, positions=list(positions))
+        self._connection.run(
+            PARK_POSITIONS, first=positions[0], positions=list(positions), attempts=attempts, error=error
+        )
 
     def begin_replay(self) -> None:
-        self._run(
+        self._connection.run(
             "UPDATE projections SET replay_started_at = clock_timestamp(), batch_first = NULL, batch_last = NULL, "
             "last_attempt_at = clock_timestamp(), head = 0 WHERE name = 'graph'"
         )
 
     def end_replay(self, horizon: int) -> None:
         """The graph is the log up to `horizon` again."""
-        self._run(
+        self._connection.run(
             "UPDATE projections SET replay_started_at = NULL, head = %(horizon)s, last_success_at = clock_timestamp(), "
             "outage = NULL, outage_since = NULL WHERE name = 'graph'",
             horizon=horizon,
         )
 
-    def _set_lock_timeout(self, timeout: timedelta) -> None:
-        milliseconds = str(int(timeout.total_seconds() * 1000))
-        self._one("SELECT set_config('lock_timeout', %(milliseconds)s, false)", milliseconds=milliseconds)
-
     def sign(self) -> None:
         """Put our name to the lock, and to what we shall have in hand."""
-        self._run("UPDATE projections SET holder = %(holder)s WHERE name = 'graph'", holder=self._holder)
-
-    def _run(self, statement: LiteralString, **parameters: object) -> None:
-        with self._cursor() as cursor:
-            cursor.execute(statement, parameters or None)
-
-    def _all(self, statement: LiteralString, **parameters: object) -> list[tuple[Any, ...]]:
-        with self._cursor() as cursor:
-            return cursor.execute(statement, parameters or None).fetchall()
-
-    def _one(self, statement: LiteralString, **parameters: object) -> tuple[Any, ...]:
-        return self._all(statement, **parameters)[0]
-
-    @contextmanager
-    def _cursor(self) -> Iterator[psycopg.Cursor[tuple[Any, ...]]]:
-        where = address(self._url)
-        if self._connection is None or self._connection.closed:
-            # Not opened anew: without its connection this process has no lock either, and must change nothing.
-            raise LogUnavailable(f"the connection to PostgreSQL at {where} is lost, and the lock with it; try again")
-        with translated(where), self._connection.cursor() as cursor:
-            yield cursor
+        self._connection.run("UPDATE projections SET holder = %(holder)s WHERE name = 'graph'", holder=self._holder)
 
 
 def _pending(found: tuple[Any, ...]) -> PendingRow:
