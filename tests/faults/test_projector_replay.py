@@ -2,7 +2,8 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -64,7 +65,7 @@ def test_g29_a_replay_while_writers_append(database: str, empty_graph: GraphEndp
 
         def append() -> None:
             number = 0
-            while not over.wait(0.01):
+            while not over.wait(0.05):
                 number += 1
                 offer(app, str(number % 50))
                 open_session(app, f"new-{number}", tenant="other")
@@ -111,16 +112,16 @@ def test_g29_a_graph_killed_and_started_again_in_the_middle_of_a_replay(
 ) -> None:
     graph = faulty_graph()
     written: list[Graph] = []
-    starting: list[threading.Thread] = []
+    killed = threading.Event()
 
     def kill(batch: Graph) -> None:
         written.append(batch)
         if len(written) == 6:
             graph.kill()
-            starting.append(threading.Thread(target=graph.start))
-            starting[0].start()
+            killed.set()
 
     with (
+        _started_again(graph, killed),
         writing(database) as app,
         projecting(
             database, graph.endpoint, writer=lambda real: Interfering(real, before=kill), batch_size=10
@@ -130,11 +131,32 @@ def test_g29_a_graph_killed_and_started_again_in_the_middle_of_a_replay(
             open_session(app, str(number))
         parts.projector.drain()
         with parts.projector.exclusively(WAIT):
-            replayed = parts.replay()
-        starting[0].join()
-        assert replayed.events == 40
+            assert parts.replay().events == 40
         assert verified(parts, drain=False).events == 40
+        assert killed.is_set()
     assert untouched(database)
+
+
+@contextmanager
+def _started_again(graph: GraphServer, killed: threading.Event) -> Iterator[None]:
+    """Start the server as soon as it was killed."""
+    over = threading.Event()
+
+    def start() -> None:
+        killed.wait()
+        if not over.is_set():
+            graph.start()
+        # A server dies with the thread that has started it.
+        over.wait()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        killed.set()
+        thread.join()
 
 
 def _sorted(found: list[tuple[object, ...]]) -> list[str]:
