@@ -15,6 +15,7 @@ from app.infrastructure.graph.endpoint import GraphEndpoint
 from app.infrastructure.graph.errors import GraphRefused
 from projector.cycle import Cycle
 from projector.fold import Graph
+from projector.replay import Rebuild
 from projector.writer import GraphWriter
 from tests import servers
 from tests.projecting import (
@@ -118,8 +119,8 @@ def test_g22_every_fault_of_the_network_is_an_outage_within_the_timeout(
     def struck(moment: str) -> None:
         strike.pop(moment, lambda: None)()
 
-    def interfering(writer: object) -> Interfering:
-        return Interfering(writer, before=lambda _: struck("while it writes"))  # type: ignore[arg-type]
+    def interfering(writer: Rebuild) -> Interfering:
+        return Interfering(writer, before=lambda _: struck("while it writes"))
 
     with (
         writing(database) as app,
