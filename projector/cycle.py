@@ -72,6 +72,7 @@ class Projector:
         self._outbox, self._writer, self._codec, self._replay = outbox, writer, codec, replay
         self._batch_size, self._max_attempts = batch_size, max_attempts
         self._running = Mutex()
+        self._taken_over = False
         self._prepared = False
         self._exclusive = False
         self._suspect_until: int | None = None
@@ -122,7 +123,8 @@ class Projector:
         if lock is Lock.ELSEWHERE:
             return Cycle(standby=True)
         try:
-            if lock is Lock.TAKEN:
+            self._taken_over = self._taken_over and lock is Lock.HELD
+            if not self._taken_over:
                 self._take_over()
             self._make_ready()
             cycle = self._project(self._take(), started)
@@ -142,18 +144,19 @@ class Projector:
         """
         self._prepared = False
         in_hand = self._outbox.in_hand()
+        # Where it is we who had something in hand, we only lost the connection: nobody died.
+        if not in_hand.ours:
+            self._suspect_until = in_hand.last
+            if in_hand.first is not None and in_hand.first == in_hand.last:
+                self._hold_responsible(in_hand.first)
         self._outbox.sign()
-        if in_hand.ours:
-            # We only lost the connection: nobody died.
-            return
-        self._suspect_until = in_hand.last
-        if in_hand.first is None or in_hand.first != in_hand.last:
-            return
-        attempts = self._outbox.count_attempt(in_hand.first, "the process died while it handled this row")
-        log.warning("a process died with this row in hand", row=in_hand.first, attempts=attempts)
+        self._taken_over = True
+
+    def _hold_responsible(self, row: int) -> None:
+        attempts = self._outbox.blame(row, "the process died while it handled this row")
+        log.warning("a process died with this row in hand", row=row, attempts=attempts)
         if attempts >= self._max_attempts:
-            self._outbox.park(in_hand.first)
-        self._outbox.put_down()
+            self._outbox.park(row)
 
     def _make_ready(self) -> None:
         """Raises `GraphUnavailable`, before any row is in hand: whoever ends while the graph is silent accuses none."""

@@ -58,6 +58,8 @@ class LockedConnection:
             # A new connection never holds the lock, whatever the old one had.
             self._locked = False
             self._connection = connect(self._url, connect_timeout=self._connect_timeout)
+            # A mark that a crash of PostgreSQL takes back is made again: projecting the same twice changes nothing.
+            self._connection.execute("SET synchronous_commit = off")
         if self._locked:
             return Lock.HELD
         self._locked = bool(self.one(TRY, number=NUMBER)[0])

@@ -63,6 +63,12 @@ WHERE id = %(row)s AND processed_at IS NULL
 RETURNING attempts
 """
 
+BLAME: Final = f"""
+WITH put_down AS (
+    UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'
+) {COUNT_ATTEMPT}
+"""  # noqa: S608 (COUNT_ATTEMPT is a constant)
+
 PARK: Final = """
 WITH head AS (
     UPDATE outbox SET parked_at = clock_timestamp(), behind = NULL
@@ -202,9 +208,11 @@ class Outbox:
             self._last_beat = now
             self._connection.run("UPDATE projections SET last_attempt_at = clock_timestamp() WHERE name = 'graph'")
 
-    def put_down(self) -> None:
-        """Nothing is in hand any more, whatever became of it."""
-        self._connection.run("UPDATE projections SET batch_first = NULL, batch_last = NULL WHERE name = 'graph'")
+    def blame(self, row: int, error: str) -> int:
+        """Count an attempt of a row that a dead process left in hand, and put it down, both or neither; see
+        `count_attempt`."""
+        found = self._connection.all(BLAME, row=row, error=error)
+        return int(found[0][0]) if found else 0
 
     def report_outage(self, error: str) -> None:
         """The graph does not answer: nothing is in hand, and no attempt is counted."""

@@ -202,6 +202,22 @@ class TestProjecting:
             assert cypher(everything + " ORDER BY n.key, r, m") == before
             verified(parts)
 
+    def test_a_take_over_that_the_database_cut_short_is_made_again_and_counts_once(
+        self, database: str, empty_graph: GraphEndpoint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with product(database) as app, projecting(database, empty_graph) as parts:
+            tell_a_story(app)
+            ((first,),) = rows(database, "SELECT min(id) FROM outbox WHERE aggregate_type = 'graph_projection'")
+            rows(database, "UPDATE projections SET holder = 'dead', batch_first = %s, batch_last = %s", first, first)
+            with monkeypatch.context() as patch:
+                patch.setattr(parts.outbox, "sign", _unavailable)
+                with pytest.raises(LogUnavailable):
+                    parts.projector.run_once()
+            assert rows(database, "SELECT attempts FROM outbox WHERE id = %s", first) == [(1,)]
+            parts.projector.drain()
+            assert rows(database, "SELECT attempts FROM outbox WHERE id = %s", first) == [(1,)]
+            verified(parts)
+
     def test_one_line_is_logged_for_a_batch(self, database: str, empty_graph: GraphEndpoint) -> None:
         with product(database) as app, projecting(database, empty_graph) as parts:
             tell_a_story(app)
@@ -378,6 +394,10 @@ class TestVerify:
             verdict = parts.verify()
         assert not verdict.holds
         assert [each.position for each in verdict.untellable] == [position]
+
+
+def _unavailable() -> None:
+    raise LogUnavailable("gone for a moment")
 
 
 def _append_by_hand(database: str, session: str, type_: str, data: str) -> int:
