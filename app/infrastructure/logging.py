@@ -25,7 +25,8 @@ def configure_logging(settings: Settings, *, at_least: str = "debug") -> None:
             structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # Looked up for every line: what standard error is may change, as it does in tests.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
     # What these libraries log we report ourselves, in our own form and in one line.

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from app.domain.errors import LogUnavailable
 from projector.cycle import Cycle
-from projector.progress import Stopped
+from projector.progress import Stopped, quiet
 from projector.run import Loop
 from tests.waiting import eventually
 
@@ -38,10 +38,14 @@ class Cycles:
 
 @contextmanager
 def looping(
-    cycles: Cycles, *, interval: timedelta = LONG, observe: Callable[[Cycle], None] = lambda _: None
+    cycles: Cycles,
+    *,
+    interval: timedelta = LONG,
+    observe: Callable[[Cycle], None] = lambda _: None,
+    beat: Callable[[], None] = quiet,
 ) -> Iterator[Loop]:
     stopping = threading.Event()
-    loop = Loop(cycles, batch_size=10, interval=interval, stopping=stopping, observe=observe)
+    loop = Loop(cycles, batch_size=10, interval=interval, stopping=stopping, observe=observe, beat=beat)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:
@@ -138,20 +142,8 @@ def test_g21_a_stop_waits_for_the_cycle_under_way_and_for_nothing_else() -> None
 def test_a_cycle_that_found_no_database_has_ended_all_the_same() -> None:
     """The projector is not stuck, PostgreSQL is away; health says so by itself."""
     beats: list[None] = []
-    stopping = threading.Event()
-    loop = Loop(
-        Cycles(LogUnavailable("gone")),
-        batch_size=10,
-        interval=LONG,
-        stopping=stopping,
-        observe=lambda _: None,
-        beat=lambda: beats.append(None),
-    )
-    thread = threading.Thread(target=loop.run)
-    thread.start()
-    eventually(lambda: len(beats) == 1)
-    stopping.set()
-    thread.join(10)
+    with looping(Cycles(LogUnavailable("gone")), beat=lambda: beats.append(None)):
+        eventually(lambda: len(beats) == 1)
 
 
 def test_a_replay_that_is_told_to_stop_is_no_mistake_of_ours() -> None:
