@@ -103,8 +103,6 @@ class Process:
                 stderr=out,
                 env={**os.environ, **environment},
                 cwd=PROJECT,
-                # A test run that was put into the background ignores SIGINT, and so would what it starts.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     @property

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +14,11 @@ import structlog
 from app.infrastructure.graph.endpoint import GraphEndpoint
 from tests import servers
 from tests.servers import GraphServer
+
+
+def pytest_configure() -> None:
+    # A test run that was put into the background ignores SIGINT, and so would every process that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
