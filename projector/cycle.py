@@ -25,9 +25,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle did. Seconds by the monotonic clock."""
+    """What one cycle did; `full` says that it took as many rows as it wanted, so that there may be more. Seconds by the
+    monotonic clock."""
 
     taken: int = 0
+    full: bool = False
     marked: int = 0
     failed: int = 0
     parked: int = 0
@@ -50,6 +52,11 @@ class Cycle:
     @property
     def progressed(self) -> bool:
         return self.marked > 0 or self.parked > 0
+
+    @property
+    def more(self) -> bool:
+        """Whether the next cycle should follow at once."""
+        return self.full and self.progressed
 
 
 Replay = Callable[[], object]
@@ -127,9 +134,10 @@ class Projector:
             if not self._taken_over:
                 self._take_over()
             self._make_ready()
-            cycle = self._project(self._take(), started)
+            limit = self._batch_size if self._suspect_until is None else 1
+            cycle = self._project(self._take(limit), limit, started)
             # The graph has just written a full batch; what comes next are many rows again, of which none is accused.
-            self._flowing = cycle.outage is None and cycle.taken == self._batch_size > 1
+            self._flowing = cycle.outage is None and cycle.full and limit > 1
         except GraphUnavailable as error:
             cycle = Cycle(outage=self._report(error), seconds=perf_counter() - started)
         if not self._exclusive:
@@ -169,11 +177,9 @@ class Projector:
         elif not self._flowing:
             self._writer.ping()
 
-    def _take(self) -> Sequence[PendingRow]:
-        if self._suspect_until is None:
-            return self._outbox.take(self._batch_size)
-        rows = self._outbox.take(1)
-        if not rows or rows[0].id > self._suspect_until:
+    def _take(self, limit: int) -> Sequence[PendingRow]:
+        rows = self._outbox.take(limit)
+        if self._suspect_until is not None and not (rows and rows[0].id <= self._suspect_until):
             self._suspect_until = None
         return rows
 
@@ -183,7 +189,7 @@ class Projector:
         log.warning("graph unavailable", error=str(error))
         return str(error)
 
-    def _project(self, rows: Sequence[PendingRow], started: float) -> Cycle:
+    def _project(self, rows: Sequence[PendingRow], limit: int, started: float) -> Cycle:
         outcome, outage = Outcome(), None
         batch = []
         for row in rows:
@@ -199,6 +205,7 @@ class Projector:
             outage = error
         cycle = Cycle(
             taken=len(rows),
+            full=len(rows) == limit,
             marked=len(outcome.applied),
             failed=len(outcome.failed),
             parked=self._settle(outcome, outage=outage is not None),
@@ -221,7 +228,10 @@ class Projector:
                 parked += 1
         # Last: as long as the batch is in hand, a process that dies here is known to have died here.
         if outcome.applied or not outage:
-            self._outbox.mark([told.row for told in outcome.applied if told.row is not None])
+            self._outbox.mark(
+                [told.row for told in outcome.applied if told.row is not None],
+                head=max((told.position for told in outcome.applied if told.version), default=0),
+            )
         return parked
 
     def _tell(self, row: PendingRow) -> Told:

@@ -42,11 +42,10 @@ MARK: Final = """
 WITH marked AS (
     UPDATE outbox SET processed_at = clock_timestamp(), last_error = NULL
     WHERE id = ANY(%(rows)s) AND processed_at IS NULL
-    RETURNING event_position
 )
 UPDATE projections
 SET batch_first = NULL, batch_last = NULL, last_success_at = clock_timestamp(), outage = NULL, outage_since = NULL,
-    head = greatest(head, (SELECT max(event_position) FROM marked))
+    head = greatest(head, %(head)s)
 WHERE name = 'graph'
 """
 
@@ -197,9 +196,9 @@ class Outbox:
         self._connection.run(PARK_LATECOMERS)
         return [_pending(found) for found in self._connection.all(TAKE, limit=limit)]
 
-    def mark(self, rows: Sequence[int]) -> None:
-        """These rows are done, and nothing is in hand."""
-        self._connection.run(MARK, rows=list(rows))
+    def mark(self, rows: Sequence[int], *, head: int) -> None:
+        """These rows are done, nothing is in hand, and the graph shows an event at position `head` (0 for none)."""
+        self._connection.run(MARK, rows=list(rows), head=head)
 
     def beat(self) -> None:
         """A sign of life during long work, written once a second at most."""

@@ -32,13 +32,12 @@ class Loop:
         self,
         run_once: Callable[[], Cycle],
         *,
-        batch_size: int,
         interval: timedelta,
         stopping: threading.Event,
         observe: Callable[[Cycle], None],
         beat: Callable[[], None] = quiet,
     ) -> None:
-        self._run_once, self._batch_size, self._interval = run_once, batch_size, interval
+        self._run_once, self._interval = run_once, interval
         self._stopping, self._observe, self._beat = stopping, observe, beat
         self._scheduler = BackgroundScheduler(timezone=UTC)
         self._state = threading.Lock()
@@ -80,8 +79,8 @@ class Loop:
                 self._hinted = False
             cycle = self._cycle()
             with self._state:
-                full = cycle is not None and cycle.taken >= self._batch_size and cycle.progressed
-                again = (full or self._hinted) and self._outages == 0 and not self._stopping.is_set()
+                more = cycle is not None and cycle.more
+                again = (more or self._hinted) and self._outages == 0 and not self._stopping.is_set()
                 self._busy = again
         with self._state:
             self._busy = False

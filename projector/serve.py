@@ -33,7 +33,6 @@ def serve(servers: Servers, settings: Settings) -> None:
         log.info("projector started", health=f"{url}/health", metrics=f"{url}/metrics")
         loop = Loop(
             parts.projector.run_once,
-            batch_size=settings.batch_size,
             interval=settings.poll_interval,
             stopping=stopping,
             observe=metrics.observe,

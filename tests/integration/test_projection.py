@@ -160,6 +160,8 @@ class TestProjecting:
         with projecting(database, empty_graph, writer=Unreachable) as parts, capture_logs() as logs:
             cycle = parts.projector.run_once()
         assert (cycle.taken, cycle.marked, cycle.failed) == (1, 1, 0)
+        # A position that the log does not have is no position that the graph has reached.
+        assert outlook(database).status().head == (0 if gone else 1)
         assert any(line["log_level"] == "warning" and "marked" in line["event"] for line in logs)
 
     def test_g21_an_overlapping_cycle_returns_at_once(self, database: str, empty_graph: GraphEndpoint) -> None:
@@ -216,6 +218,20 @@ class TestProjecting:
             assert rows(database, "SELECT attempts FROM outbox WHERE id = %s", first) == [(1,)]
             parts.projector.drain()
             assert rows(database, "SELECT attempts FROM outbox WHERE id = %s", first) == [(1,)]
+            verified(parts)
+
+    def test_suspects_are_handled_alone_and_one_after_the_other_at_once(
+        self, database: str, empty_graph: GraphEndpoint
+    ) -> None:
+        """A batch that a dead process had in hand must not take an interval for each of its rows."""
+        with product(database) as app, projecting(database, empty_graph) as parts:
+            tell_a_story(app)
+            ((first, last),) = rows(
+                database, "SELECT min(id), max(id) FROM outbox WHERE aggregate_type = 'graph_projection'"
+            )
+            rows(database, "UPDATE projections SET holder = 'dead', batch_first = %s, batch_last = %s", first, last)
+            cycles = [parts.projector.run_once() for _ in range(10)]
+            assert [(cycle.taken, cycle.more) for cycle in cycles] == [(1, True)] * 9 + [(0, False)]
             verified(parts)
 
     def test_one_line_is_logged_for_a_batch(self, database: str, empty_graph: GraphEndpoint) -> None:

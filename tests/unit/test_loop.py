@@ -45,7 +45,7 @@ def looping(
     beat: Callable[[], None] = quiet,
 ) -> Iterator[Loop]:
     stopping = threading.Event()
-    loop = Loop(cycles, batch_size=10, interval=interval, stopping=stopping, observe=observe, beat=beat)
+    loop = Loop(cycles, interval=interval, stopping=stopping, observe=observe, beat=beat)
     thread = threading.Thread(target=loop.run)
     thread.start()
     try:
@@ -57,7 +57,9 @@ def looping(
 
 
 def test_g21_the_next_cycle_follows_at_once_after_a_full_batch() -> None:
-    cycles = Cycles(Cycle(taken=10, marked=10), Cycle(taken=10, marked=10), Cycle(taken=3, marked=3))
+    cycles = Cycles(
+        Cycle(taken=10, full=True, marked=10), Cycle(taken=10, full=True, marked=10), Cycle(taken=3, marked=3)
+    )
     with looping(cycles):
         eventually(lambda: cycles.runs == 3)
         with pytest.raises(AssertionError):
@@ -65,7 +67,7 @@ def test_g21_the_next_cycle_follows_at_once_after_a_full_batch() -> None:
 
 
 def test_a_full_batch_that_gets_nowhere_waits_for_the_interval() -> None:
-    cycles = Cycles(Cycle(taken=10, failed=10), Cycle(taken=10, failed=10))
+    cycles = Cycles(Cycle(taken=10, full=True, failed=10), Cycle(taken=10, full=True, failed=10))
     with looping(cycles), pytest.raises(AssertionError):
         eventually(lambda: cycles.runs > 1, within=0.3)
 
@@ -126,7 +128,7 @@ def test_g21_a_stop_waits_for_the_cycle_under_way_and_for_nothing_else() -> None
 
     cycles.meanwhile = hold_up
     stopping = threading.Event()
-    loop = Loop(cycles, batch_size=10, interval=LONG, stopping=stopping, observe=lambda _: None)
+    loop = Loop(cycles, interval=LONG, stopping=stopping, observe=lambda _: None)
     thread = threading.Thread(target=loop.run)
     thread.start()
     assert started.wait(10)
