@@ -22,30 +22,32 @@ from tests.memory import MemoryBegin
 
 SESSION = session.stream("acme", "42")
 OTHER = session.stream("acme", "43")
-OPENED = session.SessionOpened(user="ann", project="retold", agent="assistant")
-SAID = session.MessageAccepted(message="m1", user="ann", text="Hello")
+OPENED = session.SessionOpened(user="user-1", project="retold", agent="assistant")
+SAID = session.MessageAccepted(message="m1", user="user-1", text="Hello")
 OFFERED = session.HandoffOffered(
-    from_agent="assistant", to_agent="ux_designer", project="retold", user="ann", reason="Ann asks for a form"
+    from_agent="assistant", to_agent="ux_designer", project="retold", user="user-1", reason="Ann asks for a form"
 )
 EVIDENCE = (Evidence(event_id=UUID(int=7), session="42", version=2),)
 ONE_OF_EACH = (
     OPENED,
     SAID,
-    session.TurnClosed(turn=1, message="m1", agent="assistant", user="ann", question="Hello", answer="Hi"),
+    session.TurnClosed(turn=1, message="m1", agent="assistant", user="user-1", question="Hello", answer="Hi"),
     OFFERED,
     session.HandoffAccepted(offer=4, agent="ux_designer"),
-    session.SessionClosed(user="ann", project="retold", turns=1, first=2, last=5),
+    session.SessionClosed(user="user-1", project="retold", turns=1, first=2, last=5),
     session.SessionClosedAbnormally(
-        user="ann", project="retold", turns=0, first=None, last=None, cause=session.Cause.TIMED_OUT
+        user="user-1", project="retold", turns=0, first=None, last=None, cause=session.Cause.TIMED_OUT
     ),
-    hypothesis.HypothesisProposed(session="42", agent="ux_designer", user="ann", evidence=EVIDENCE, description="Shy"),
-    hypothesis.HypothesisAccepted(reviewer="bob"),
-    hypothesis.HypothesisDismissed(reviewer="bob", user="ann", reason="No"),
-    profile.ProfileRecorded(user="ann", competence="design", level=3, evidence=EVIDENCE, statement="Draws well"),
-    profile.ProfileErased(user="ann", competence="design", reason="asked"),
+    hypothesis.HypothesisProposed(
+        session="42", agent="ux_designer", user="user-1", evidence=EVIDENCE, description="Shy"
+    ),
+    hypothesis.HypothesisAccepted(reviewer="reviewer-1"),
+    hypothesis.HypothesisDismissed(reviewer="reviewer-1", user="user-1", reason="No"),
+    profile.ProfileRecorded(user="user-1", competence="design", level=3, evidence=EVIDENCE, statement="Draws well"),
+    profile.ProfileErased(user="user-1", competence="design", reason="asked"),
     template.TemplateVersionPublished(number=1, language="en", hash="ab", body="Be kind"),
     template.TemplateActivated(number=1),
-    projection.RowSkipped(position=3, reason="poison", operator="bob"),
+    projection.RowSkipped(position=3, reason="poison", operator="reviewer-1"),
 )
 SHOWN = (
     session.HandoffOffered,
@@ -168,7 +170,7 @@ def test_g01_the_first_event_of_a_stream_has_version_1(world: World) -> None:
     (opened,) = append(world, SESSION, OPENED, expected="new")
 
     assert (opened.version, opened.type, opened.schema, opened.event) == (1, "session.opened", 1, OPENED)
-    assert (opened.stream, opened.subject, opened.meta) == (SESSION, "ann", Meta())
+    assert (opened.stream, opened.subject, opened.meta) == (SESSION, "user-1", Meta())
     assert opened.recorded_at.utcoffset() is not None
     assert read(world, SESSION) == [opened]
 
@@ -283,8 +285,8 @@ def test_several_streams_are_written_together_and_returned_in_the_order_given(wo
     with world.begin() as work:
         stored = work.append(
             Append(OTHER, (OPENED, SAID), "new"),
-            Append(SESSION, (OPENED,), "new", Meta(actor="ann")),
-            Append(hypothesis.stream("acme", "h"), (hypothesis.HypothesisAccepted(reviewer="bob"),), "any"),
+            Append(SESSION, (OPENED,), "new", Meta(actor="user-1")),
+            Append(hypothesis.stream("acme", "h"), (hypothesis.HypothesisAccepted(reviewer="reviewer-1"),), "any"),
         )
 
     assert [(each.stream.name, each.version) for each in stored] == [
@@ -292,7 +294,7 @@ def test_several_streams_are_written_together_and_returned_in_the_order_given(wo
     ]  # fmt: skip
     assert read(world, OTHER) == list(stored[:2])
     assert read(world, SESSION) == [stored[2]]
-    assert stored[2].meta == Meta(actor="ann")
+    assert stored[2].meta == Meta(actor="user-1")
     by_position = sorted(stored, key=lambda each: each.position)
     assert [each.stream.name for each in by_position] == ["hypothesis-h", "session-42", "session-43", "session-43"]
 
@@ -350,7 +352,7 @@ def test_find_gives_the_events_that_exist(world: World) -> None:
 
 
 def test_meta_comes_back_as_it_was_given(world: World) -> None:
-    meta = Meta(actor="ann", causation=uuid4(), correlation=uuid4(), trace="00-abc-01")
+    meta = Meta(actor="user-1", causation=uuid4(), correlation=uuid4(), trace="00-abc-01")
     with world.begin() as work:
         work.append(Append(SESSION, (OPENED,), "any", meta))
 
@@ -360,7 +362,7 @@ def test_meta_comes_back_as_it_was_given(world: World) -> None:
 def test_x18_personal_fields_are_kept_apart_from_the_facts(world: World) -> None:
     (said,) = append(world, SESSION, SAID)
 
-    assert world.columns(said.position) == ({"message": "m1", "user": "ann"}, {"text": "Hello"}, "ann")
+    assert world.columns(said.position) == ({"message": "m1", "user": "user-1"}, {"text": "Hello"}, "user-1")
 
 
 def test_x18_erased_words_are_none_and_the_facts_remain(world: World) -> None:

@@ -26,7 +26,7 @@ from app.infrastructure.postgres.unit_of_work import PostgresBegin
 from app.use_cases.ports import Append
 
 SESSION = session.stream("acme", "42")
-SAID = session.MessageAccepted(message="m1", user="ann", text="Hello")
+SAID = session.MessageAccepted(message="m1", user="user-1", text="Hello")
 
 
 @pytest.fixture

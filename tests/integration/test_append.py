@@ -20,9 +20,9 @@ from app.infrastructure.postgres.hint import no_hint
 from app.infrastructure.postgres.unit_of_work import PostgresBegin
 from app.use_cases.ports import Append
 
-OPENED = session.SessionOpened(user="ann", project="retold", agent="assistant")
-SAID = session.MessageAccepted(message="m1", user="ann", text="Hello")
-OFFERED = session.HandoffOffered(from_agent="a", to_agent="b", project="retold", user="ann", reason="why not")
+OPENED = session.SessionOpened(user="user-1", project="retold", agent="assistant")
+SAID = session.MessageAccepted(message="m1", user="user-1", text="Hello")
+OFFERED = session.HandoffOffered(from_agent="a", to_agent="b", project="retold", user="user-1", reason="why not")
 
 
 @pytest.fixture

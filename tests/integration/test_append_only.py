@@ -19,7 +19,7 @@ from app.use_cases.ports import Append
 def connection(database: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """To a log with one message in it."""
     engine = make_engine(database)
-    said = session.MessageAccepted(message="m1", user="ann", text="Hello")
+    said = session.MessageAccepted(message="m1", user="user-1", text="Hello")
     with PostgresBegin(engine, Codec(), uuid7, no_hint)() as work:
         work.append(Append(session.stream("acme", "42"), (said,), "new"))
     engine.dispose()
@@ -58,7 +58,7 @@ def test_x18_what_is_personal_can_be_erased_and_not_written_again(
         connection.execute("""UPDATE events SET personal = '{"text": "Hello"}'""")
 
     assert connection.execute("SELECT personal, data FROM events").fetchall() == [
-        (None, {"message": "m1", "user": "ann"})
+        (None, {"message": "m1", "user": "user-1"})
     ]
 
 

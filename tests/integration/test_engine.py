@@ -31,15 +31,15 @@ def test_what_the_url_says_wins(database: str) -> None:
 
 
 def test_no_password_is_shown(database: str) -> None:
-    engine = make_engine("postgresql://ann:hunter2@db.example:5433/retold")
+    engine = make_engine("postgresql://user-1:hunter2@db.example:5433/retold")
 
     assert "hunter2" not in repr(engine) + repr(engine.url) + engine.url.render_as_string(hide_password=False)
-    assert address("postgresql://ann:hunter2@db.example:5433/retold") == "db.example:5433/retold"
-    assert address("postgresql://ann:hunter2@one:1,two:2/retold") == "one,two:1,2/retold"
+    assert address("postgresql://user-1:hunter2@db.example:5433/retold") == "db.example:5433/retold"
+    assert address("postgresql://user-1:hunter2@one:1,two:2/retold") == "one,two:1,2/retold"
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://ann:hun%ter2@localhost/retold", "hunter2", "postgresql://a@b/c?hunter2=1"]
+    "url", ["postgresql://user-1:hun%ter2@localhost/retold", "hunter2", "postgresql://a@b/c?hunter2=1"]
 )
 def test_a_url_that_cannot_be_read_is_refused_without_being_quoted(url: str) -> None:
     with pytest.raises(RuleBroken, match="cannot be read") as refused:
@@ -86,7 +86,7 @@ def test_hints_arrive_and_come_together(database: str) -> None:
 
 
 def test_a_hint_to_a_server_that_is_away_is_lost_in_silence() -> None:
-    hinter = Hinter("postgresql://ann@127.0.0.1:1/retold", connect_timeout=timedelta(seconds=2))
+    hinter = Hinter("postgresql://user-1@127.0.0.1:1/retold", connect_timeout=timedelta(seconds=2))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: hinter.hint(), range(20)))
     hinter.close()

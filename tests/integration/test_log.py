@@ -18,8 +18,8 @@ from app.use_cases.ports import Append
 
 SESSION = session.stream("acme", "42")
 THEIRS = session.stream("umbrella", "42")
-OPENED = session.SessionOpened(user="ann", project="retold", agent="assistant")
-SAID = session.MessageAccepted(message="m1", user="ann", text="Hello")
+OPENED = session.SessionOpened(user="user-1", project="retold", agent="assistant")
+SAID = session.MessageAccepted(message="m1", user="user-1", text="Hello")
 
 
 @pytest.fixture

@@ -97,6 +97,6 @@ def test_a_migration_gives_up_behind_a_table_that_stays_locked(database: str, mo
 
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     with pytest.raises(LogUnavailable, match=r"127\.0\.0\.1:1/nowhere") as refused:
-        migration.migrate("postgresql://ann:hunter2@127.0.0.1:1/nowhere")
+        migration.migrate("postgresql://user-1:hunter2@127.0.0.1:1/nowhere")
 
     assert "hunter2" not in str(refused.value)

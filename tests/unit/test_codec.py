@@ -52,7 +52,7 @@ def add_mood(values: dict[str, Any]) -> dict[str, Any]:
 FELT = EventType("person.felt", 3, Felt, ("task",), {1: rename, 2: add_mood})
 SLEPT = EventType("person.slept", 1, Slept, ("task",))
 CODEC = Codec((FELT, SLEPT))
-ANN = Felt(person="ann", strength=2, mood=Mood.WILD, because=(Evidence(UUID(int=1), "42", 3),), words="Oh")
+ANN = Felt(person="user-1", strength=2, mood=Mood.WILD, because=(Evidence(UUID(int=1), "42", 3),), words="Oh")
 
 
 def there_and_back(codec: Codec, event: object) -> object:
@@ -64,9 +64,9 @@ def there_and_back(codec: Codec, event: object) -> object:
 def test_an_event_is_split_into_facts_and_words_of_a_person() -> None:
     encoded = CODEC.encode(ANN)
 
-    assert (encoded.type, encoded.personal, encoded.subject) == (FELT, {"words": "Oh"}, "ann")
+    assert (encoded.type, encoded.personal, encoded.subject) == (FELT, {"words": "Oh"}, "user-1")
     assert json.loads(json_text(encoded.data)) == {
-        "person": "ann",
+        "person": "user-1",
         "strength": 2,
         "mood": "wild",
         "because": [{"event_id": str(UUID(int=1)), "session": "42", "version": 3}],
@@ -87,12 +87,12 @@ def test_erased_words_are_none() -> None:
 
 
 def test_an_old_schema_is_brought_up_step_by_step() -> None:
-    data = '{"name": "ann", "strength": 2, "because": []}'
+    data = '{"name": "user-1", "strength": 2, "because": []}'
 
-    expected = Felt(person="ann", strength=2, mood=Mood.CALM, because=(), words="Oh")
+    expected = Felt(person="user-1", strength=2, mood=Mood.CALM, because=(), words="Oh")
     assert CODEC.decode("person.felt", 1, data, '{"said": "Oh"}') == expected
     assert CODEC.decode("person.felt", 1, data, None) == replace(expected, words=None)
-    newer = '{"person": "ann", "strength": 2, "because": []}'
+    newer = '{"person": "user-1", "strength": 2, "because": []}'
     assert CODEC.decode("person.felt", 2, newer, '{"words": "Oh"}') == expected
 
 
@@ -107,7 +107,7 @@ def test_a_schema_from_the_future_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    ['{"person": "ann"}', '{"person": 7, "strength": 2, "mood": "wild", "because": []}'],
+    ['{"person": "user-1"}', '{"person": 7, "strength": 2, "mood": "wild", "because": []}'],
     ids=["missing", "wrong type"],
 )
 def test_damaged_columns_are_named_and_their_values_are_not(data: str) -> None:

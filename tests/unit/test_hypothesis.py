@@ -12,15 +12,15 @@ from app.domain.hypothesis import HypothesisAccepted, HypothesisDismissed, Hypot
 SEEN = Evidence(event_id=UUID(int=1), session="42", version=2)
 ALSO_SEEN = Evidence(event_id=UUID(int=2), session="42", version=3)
 PROPOSED = HypothesisProposed(
-    session="42", agent="assistant", user="ann", evidence=(SEEN,), description="Is in a hurry"
+    session="42", agent="assistant", user="user-1", evidence=(SEEN,), description="Is in a hurry"
 )
-ACCEPTED = HypothesisAccepted(reviewer="bob")
-DISMISSED = HypothesisDismissed(reviewer="bob", user="ann", reason="She is not")
+ACCEPTED = HypothesisAccepted(reviewer="reviewer-1")
+DISMISSED = HypothesisDismissed(reviewer="reviewer-1", user="user-1", reason="She is not")
 
 
 def test_a_hypothesis_keeps_each_piece_of_evidence_once_in_its_order() -> None:
     (proposed,) = hypothesis.propose(
-        session="42", agent="assistant", user="ann", description="Shy", evidence=[ALSO_SEEN, SEEN, ALSO_SEEN]
+        session="42", agent="assistant", user="user-1", description="Shy", evidence=[ALSO_SEEN, SEEN, ALSO_SEEN]
     )
 
     assert isinstance(proposed, HypothesisProposed)
@@ -28,7 +28,7 @@ def test_a_hypothesis_keeps_each_piece_of_evidence_once_in_its_order() -> None:
 
 
 def test_g26_a_hypothesis_may_stand_without_evidence() -> None:
-    (proposed,) = hypothesis.propose(session="42", agent="a", user="ann", description="Shy", evidence=[])
+    (proposed,) = hypothesis.propose(session="42", agent="a", user="user-1", description="Shy", evidence=[])
 
     assert isinstance(proposed, HypothesisProposed)
     assert proposed.evidence == ()
@@ -37,14 +37,14 @@ def test_g26_a_hypothesis_may_stand_without_evidence() -> None:
 @pytest.mark.parametrize("description", ["", "a\x00", "\ud800"])
 def test_a_description_that_cannot_be_kept_is_refused(description: str) -> None:
     with pytest.raises(RuleBroken, match="description"):
-        hypothesis.propose(session="42", agent="a", user="ann", description=description, evidence=[])
+        hypothesis.propose(session="42", agent="a", user="user-1", description=description, evidence=[])
 
 
 def test_a_proposed_hypothesis_is_accepted_or_dismissed() -> None:
     proposed = hypothesis.fold([PROPOSED])
 
-    assert hypothesis.accept(proposed, reviewer="bob") == (ACCEPTED,)
-    assert hypothesis.dismiss(proposed, reviewer="bob", reason="She is not") == (DISMISSED,)
+    assert hypothesis.accept(proposed, reviewer="reviewer-1") == (ACCEPTED,)
+    assert hypothesis.dismiss(proposed, reviewer="reviewer-1", reason="She is not") == (DISMISSED,)
 
 
 @pytest.mark.parametrize("decision", [ACCEPTED, DISMISSED])
@@ -60,7 +60,7 @@ def test_a_decision_is_made_once(decision: HypothesisAccepted | HypothesisDismis
 def test_the_state_follows_the_events() -> None:
     state = hypothesis.fold([PROPOSED, DISMISSED])
 
-    assert (state.version, state.user, state.status) == (2, "ann", Status.DISMISSED)
+    assert (state.version, state.user, state.status) == (2, "user-1", Status.DISMISSED)
 
 
 def test_a_damaged_or_missing_history_is_named() -> None:

@@ -6,30 +6,32 @@ from app.domain import profile
 from app.domain.errors import NotFound, RuleBroken
 from app.domain.profile import COMPETENCES, ProfileErased, ProfileRecorded
 
-RECORDED = ProfileRecorded(user="ann", competence="design", level=3, evidence=(), statement="Draws well")
-ERASED = ProfileErased(user="ann", competence="design", reason="asked for it")
+RECORDED = ProfileRecorded(user="user-1", competence="design", level=3, evidence=(), statement="Draws well")
+ERASED = ProfileErased(user="user-1", competence="design", reason="asked for it")
 
 
 def test_a_profile_is_recorded() -> None:
-    assert profile.record(user="ann", competence="design", level=3, statement="Draws well", evidence=[]) == (RECORDED,)
+    assert profile.record(user="user-1", competence="design", level=3, statement="Draws well", evidence=[]) == (
+        RECORDED,
+    )
 
 
 @pytest.mark.parametrize("competence", ["health", "personality", "age", "gender", "", "Design", "design/x"])
 def test_what_is_not_in_the_catalogue_has_no_way_in(competence: str) -> None:
     with pytest.raises(RuleBroken, match="not in the catalogue"):
-        profile.stream("acme", "ann", competence)
+        profile.stream("acme", "user-1", competence)
 
 
 @pytest.mark.parametrize("level", [0, 6, -1])
 def test_a_level_off_the_scale_is_refused(level: int) -> None:
     with pytest.raises(RuleBroken, match="from 1 to 5"):
-        profile.record(user="ann", competence="design", level=level, statement="Draws", evidence=[])
+        profile.record(user="user-1", competence="design", level=level, statement="Draws", evidence=[])
 
 
 def test_users_and_competences_never_share_a_stream() -> None:
     streams = {
         profile.stream("acme", user, competence).name
-        for user in ("ann", "design/ann", "a-b")
+        for user in ("user-1", "design/user-1", "a-b")
         for competence in COMPETENCES
     }
 
@@ -38,10 +40,10 @@ def test_users_and_competences_never_share_a_stream() -> None:
 
 def test_a_profile_is_erased_once_and_may_be_recorded_again() -> None:
     recorded = profile.fold([RECORDED])
-    assert profile.erase(recorded, user="ann", competence="design", reason="asked for it") == (ERASED,)
+    assert profile.erase(recorded, user="user-1", competence="design", reason="asked for it") == (ERASED,)
 
     erased = profile.fold([RECORDED, ERASED])
-    assert profile.erase(erased, user="ann", competence="design", reason="asked for it") == ()
+    assert profile.erase(erased, user="user-1", competence="design", reason="asked for it") == ()
 
     assert profile.fold([RECORDED, ERASED, RECORDED]).erased is False
 

@@ -19,11 +19,11 @@ from app.domain.session import (
     TurnClosed,
 )
 
-OPENED = SessionOpened(user="ann", project="retold", agent="assistant")
-SAID = MessageAccepted(message="m1", user="ann", text="Hello")
-ANSWERED = TurnClosed(turn=1, message="m1", agent="assistant", user="ann", question="Hello", answer="Hi")
-OFFERED = HandoffOffered(from_agent="assistant", to_agent="designer", project="retold", user="ann", reason="a form")
-CLOSED = SessionClosed(user="ann", project="retold", turns=0, first=None, last=None)
+OPENED = SessionOpened(user="user-1", project="retold", agent="assistant")
+SAID = MessageAccepted(message="m1", user="user-1", text="Hello")
+ANSWERED = TurnClosed(turn=1, message="m1", agent="assistant", user="user-1", question="Hello", answer="Hi")
+OFFERED = HandoffOffered(from_agent="assistant", to_agent="designer", project="retold", user="user-1", reason="a form")
+CLOSED = SessionClosed(user="user-1", project="retold", turns=0, first=None, last=None)
 
 
 def given(*events: SessionEvent) -> Session:
@@ -31,10 +31,10 @@ def given(*events: SessionEvent) -> Session:
 
 
 def test_a_session_opens_with_its_user_project_and_agent() -> None:
-    assert session.open_session(user="ann", project="retold", agent="assistant") == (OPENED,)
+    assert session.open_session(user="user-1", project="retold", agent="assistant") == (OPENED,)
 
 
-@pytest.mark.parametrize("name", ["", " ann", "ann\n", "a\x00b", "a\ud800", "a" * 201])
+@pytest.mark.parametrize("name", ["", " user-1", "user-1\n", "a\x00b", "a\ud800", "a" * 201])
 def test_x27_a_name_that_cannot_be_one_is_refused(name: str) -> None:
     with pytest.raises(RuleBroken, match="user"):
         session.open_session(user=name, project="retold", agent="assistant")
@@ -48,7 +48,7 @@ def test_a_message_is_accepted_with_its_words() -> None:
 
 def test_x02_equal_texts_with_different_ids_are_two_messages() -> None:
     assert session.accept_message(given(OPENED, SAID), message="m2", text="Hello") == (
-        MessageAccepted(message="m2", user="ann", text="Hello"),
+        MessageAccepted(message="m2", user="user-1", text="Hello"),
     )
 
 
@@ -95,7 +95,7 @@ def test_a_turn_is_closed_once_and_only_for_a_message_that_exists() -> None:
 
 
 def test_turns_are_numbered_in_the_order_of_their_closing() -> None:
-    second = MessageAccepted(message="m2", user="ann", text="Again")
+    second = MessageAccepted(message="m2", user="user-1", text="Again")
 
     (closed,) = session.close_turn(given(OPENED, SAID, second, ANSWERED), message="m2", answer="Yes")
 
@@ -128,7 +128,9 @@ def test_a_handoff_is_accepted_once_and_by_whom_it_was_offered_to() -> None:
 
 
 def test_an_accepted_handoff_settles_the_offers_beside_it() -> None:
-    other = HandoffOffered(from_agent="assistant", to_agent="analyst", project="retold", user="ann", reason="numbers")
+    other = HandoffOffered(
+        from_agent="assistant", to_agent="analyst", project="retold", user="user-1", reason="numbers"
+    )
 
     with pytest.raises(NotFound, match="version 3"):
         session.accept_handoff(
@@ -138,7 +140,7 @@ def test_an_accepted_handoff_settles_the_offers_beside_it() -> None:
 
 def test_closing_counts_the_turns_and_names_the_window_of_the_conversation() -> None:
     assert session.close_session(given(OPENED, SAID, ANSWERED)) == (
-        SessionClosed(user="ann", project="retold", turns=1, first=2, last=3),
+        SessionClosed(user="user-1", project="retold", turns=1, first=2, last=3),
     )
 
 
@@ -149,13 +151,13 @@ def test_g27_a_session_without_a_word_closes_without_a_window() -> None:
 @pytest.mark.parametrize("cause", Cause)
 def test_a_session_that_ended_otherwise_keeps_its_cause(cause: Cause) -> None:
     assert session.close_abnormally(given(OPENED, SAID), cause=cause) == (
-        SessionClosedAbnormally(user="ann", project="retold", turns=0, first=2, last=2, cause=cause),
+        SessionClosedAbnormally(user="user-1", project="retold", turns=0, first=2, last=2, cause=cause),
     )
 
 
 @pytest.mark.parametrize(
     "end",
-    [CLOSED, SessionClosedAbnormally(user="ann", project="p", turns=0, first=None, last=None, cause=Cause.CRASHED)],
+    [CLOSED, SessionClosedAbnormally(user="user-1", project="p", turns=0, first=None, last=None, cause=Cause.CRASHED)],
 )
 def test_g07_a_closed_session_refuses_conversation_events(end: SessionEvent) -> None:
     closed = given(OPENED, SAID, OFFERED, end)
@@ -175,10 +177,10 @@ def test_g07_a_closed_session_refuses_conversation_events(end: SessionEvent) -> 
 
 
 def test_x18_a_session_whose_words_are_erased_can_still_be_folded_and_closed() -> None:
-    erased = MessageAccepted(message="m1", user="ann", text=None)
+    erased = MessageAccepted(message="m1", user="user-1", text=None)
 
     assert session.close_session(given(OPENED, erased)) == (
-        SessionClosed(user="ann", project="retold", turns=0, first=2, last=2),
+        SessionClosed(user="user-1", project="retold", turns=0, first=2, last=2),
     )
 
 

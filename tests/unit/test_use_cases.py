@@ -33,7 +33,7 @@ def begin() -> MemoryBegin:
 
 
 def open_session(begin: MemoryBegin, session_id: str = "42", tenant: str = "acme") -> Recorded:
-    return OpenSession(begin)(tenant=tenant, session_id=session_id, user="ann", project="retold", agent="assistant")
+    return OpenSession(begin)(tenant=tenant, session_id=session_id, user="user-1", project="retold", agent="assistant")
 
 
 def say(begin: MemoryBegin, message: str = "m1", session_id: str = "42", text: str = "Hello") -> Sequence[Recorded]:
@@ -106,8 +106,8 @@ def test_a_session_that_does_not_exist_is_not_found(begin: MemoryBegin) -> None:
         lambda: say(begin),
         lambda: CloseSession(begin)(tenant="acme", session_id="42"),
         lambda: propose(begin),
-        lambda: AcceptHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="bob"),
-        lambda: EraseProfile(begin)(tenant="acme", user="ann", competence="design", reason="asked"),
+        lambda: AcceptHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="reviewer-1"),
+        lambda: EraseProfile(begin)(tenant="acme", user="user-1", competence="design", reason="asked"),
         lambda: ActivateTemplate(begin)(tenant="acme", name="kickoff", number=1),
     ):
         with pytest.raises(NotFound):
@@ -139,18 +139,18 @@ def test_g26_evidence_that_is_missing_or_of_another_session_is_left_out(begin: M
 
     assert [each.event_id for each in proposed.event.evidence] == [said.id]
     assert alone.event.evidence == ()
-    assert proposed.subject == "ann"
+    assert proposed.subject == "user-1"
 
 
 def test_a_hypothesis_is_decided_once(begin: MemoryBegin) -> None:
     open_session(begin)
     propose(begin)
     propose(begin, "h2")
-    AcceptHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="bob")
-    DismissHypothesis(begin)(tenant="acme", hypothesis_id="h2", reviewer="bob", reason="No")
+    AcceptHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="reviewer-1")
+    DismissHypothesis(begin)(tenant="acme", hypothesis_id="h2", reviewer="reviewer-1", reason="No")
 
     with pytest.raises(Conflict):
-        DismissHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="bob", reason="No")
+        DismissHypothesis(begin)(tenant="acme", hypothesis_id="h1", reviewer="reviewer-1", reason="No")
     with pytest.raises(Conflict):
         propose(begin)
 
@@ -160,19 +160,21 @@ def test_a_profile_is_recorded_again_and_erased(begin: MemoryBegin) -> None:
     (said,) = say(begin)
     for level in (2, 4):
         recorded = RecordProfile(begin)(
-            tenant="acme", user="ann", competence="design", level=level, statement="Draws", session_id="42",
+            tenant="acme", user="user-1", competence="design", level=level, statement="Draws", session_id="42",
             evidence=[said.id, uuid4()],
         )  # fmt: skip
     erase = EraseProfile(begin)
 
     assert (recorded.version, recorded.event.level, len(recorded.event.evidence)) == (2, 4, 1)
-    assert len(erase(tenant="acme", user="ann", competence="design", reason="asked")) == 1
-    assert erase(tenant="acme", user="ann", competence="design", reason="asked") == ()
+    assert len(erase(tenant="acme", user="user-1", competence="design", reason="asked")) == 1
+    assert erase(tenant="acme", user="user-1", competence="design", reason="asked") == ()
 
 
 def test_a_competence_outside_the_catalogue_stores_nothing(begin: MemoryBegin) -> None:
     with pytest.raises(RuleBroken, match="catalogue"):
-        RecordProfile(begin)(tenant="acme", user="ann", competence="health", level=1, statement="Ill", session_id="42")
+        RecordProfile(begin)(
+            tenant="acme", user="user-1", competence="health", level=1, statement="Ill", session_id="42"
+        )
     assert types(begin) == []
 
 
@@ -189,7 +191,7 @@ def test_g49_publishing_twice_changes_nothing(begin: MemoryBegin) -> None:
 
 def test_who_did_it_is_part_of_every_event(begin: MemoryBegin) -> None:
     open_session(begin)
-    meta = Meta(actor="bob", correlation=uuid4())
+    meta = Meta(actor="reviewer-1", correlation=uuid4())
 
     (closed,) = CloseSession(begin)(tenant="acme", session_id="42", meta=meta)
 
@@ -224,11 +226,11 @@ def test_a_parked_row_is_tried_again_with_the_rest_of_its_stream(begin: MemoryBe
 def test_a_skipped_row_is_an_event_with_its_reason(begin: MemoryBegin) -> None:
     head = park(begin)
 
-    assert SkipParkedRow(begin)(row=head.id, reason="poison", operator="bob") == 1
+    assert SkipParkedRow(begin)(row=head.id, reason="poison", operator="reviewer-1") == 1
     assert pending(begin) == [3]
     skipped = begin.state.events[-1]
     assert (skipped.type, skipped.stream.name, skipped.meta.actor) == (
-        "projection.row_skipped", "projection-graph", "bob",
+        "projection.row_skipped", "projection-graph", "reviewer-1",
     )  # fmt: skip
 
 
@@ -236,5 +238,5 @@ def test_a_row_is_not_skipped_without_a_reason(begin: MemoryBegin) -> None:
     head = park(begin)
 
     with pytest.raises(RuleBroken, match="reason"):
-        SkipParkedRow(begin)(row=head.id, reason="", operator="bob")
+        SkipParkedRow(begin)(row=head.id, reason="", operator="reviewer-1")
     assert pending(begin) == []
