@@ -9,11 +9,10 @@ from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
-from pydantic_core import to_json
 from rich.cells import cell_len
 from rich.text import Text
 
-from app.cli.output import AsJson, console, print_json
+from app.cli.output import AsJson, console, print_json, print_json_line
 from app.domain.errors import RuleBroken
 from app.domain.events import Recorded, Unknown
 from app.domain.text import checked_id
@@ -120,8 +119,10 @@ def _follow(watch: Watch, wanted: Filter, *, count: int, after: int | None, as_j
     tenants = wanted.tenant is None
     try:
         for event in _from_now_on(watch, wanted, count=count, after=after):
-            line = to_json(_facts(event)).decode() if as_json else _line(_cells(event, tenants=tenants), WIDTHS)
-            sys.stdout.write(line + "\n")
+            if as_json:
+                print_json_line(_facts(event))
+                continue
+            sys.stdout.write(_line(_cells(event, tenants=tenants), WIDTHS) + "\n")
             sys.stdout.flush()
     except KeyboardInterrupt:
         return

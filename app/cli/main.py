@@ -10,7 +10,7 @@ import typer
 from app.cli.demo import demo
 from app.cli.doctor import doctor
 from app.cli.events import events
-from app.cli.exit import complain, guarded
+from app.cli.exit import answer, guarded
 from app.cli.migrate import migrate
 from app.cli.seed import seed
 from app.cli.up import up
@@ -31,7 +31,7 @@ COMMANDS: Final = (
 
 def run() -> NoReturn:
     """The console script."""
-    guarded(lambda: _answer(command_line()))
+    guarded(lambda: answer(command_line(), "retold"))
 
 
 def command_line() -> typer.Typer:
@@ -86,24 +86,3 @@ def _unavailable(reason: str) -> Callable[[], NoReturn]:
         raise RetoldError(reason)
 
     return refuse
-
-
-def _answer(app: typer.Typer) -> None:
-    try:
-        code = app(prog_name="retold", standalone_mode=False)
-    except typer.TyperException as error:
-        _refuse(error)
-    except typer.Abort:
-        complain("nothing was done")
-        sys.exit(1)
-    if isinstance(code, int):
-        sys.exit(code)
-
-
-def _refuse(error: typer.TyperException) -> NoReturn:
-    """A wrong command line in one line; no message is a command group without a command, which has shown its help."""
-    if error.format_message():
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context else "retold"
-        complain(f"{error.format_message().rstrip('.')}; see `{path} --help`")
-    sys.exit(error.exit_code)

@@ -1,6 +1,9 @@
 """What every command shows: a table for people or JSON for programs, and bars for long work."""
 
+import codecs
+import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +32,20 @@ def console() -> Console:
 
 def print_json(value: object) -> None:
     """`value`, which may hold dataclasses, times (ISO 8601), durations (seconds) and ids, as JSON."""
-    sys.stdout.write(to_json(value, indent=2, timedelta_mode="float").decode() + "\n")
+    sys.stdout.write(_encodable(to_json(value, indent=2, timedelta_mode="float").decode()) + "\n")
+
+
+def print_json_line(value: object) -> None:
+    """The same in one line, at once, for a program that reads while we write."""
+    sys.stdout.write(_encodable(to_json(value, timedelta_mode="float").decode()) + "\n")
+    sys.stdout.flush()
+
+
+def _encodable(text: str) -> str:
+    """JSON is UTF-8; an output of another encoding gets what is not ASCII in JSON's own escapes."""
+    if codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8":
+        return text
+    return re.sub(r"[^\x00-\x7f]", lambda each: json.dumps(each[0])[1:-1], text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
