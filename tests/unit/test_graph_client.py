@@ -73,3 +73,16 @@ def test_what_cannot_pass_is_tried_once(error: Exception, outcome: type[Exceptio
     with ScriptedClient([error]) as client, pytest.raises(outcome):
         client.ping()
     assert client.calls == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["bolt://graph:7687?a=b", "bolt://a..b", "bolt://" + "a" * 70, "http://graph", "bolt://g:x"]
+)
+def test_a_url_that_the_driver_cannot_use_is_an_outage_that_names_the_setting_and_no_rows_fault(url: str) -> None:
+    second = timedelta(seconds=1)
+    endpoint = GraphEndpoint(url, "u", "p", "d")
+    with (
+        GraphClient(endpoint, timeout=second, connect_timeout=second) as client,
+        pytest.raises(GraphUnavailable, match=r"correct RETOLD_GRAPH_URL$"),
+    ):
+        client.ping()

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from urllib.parse import urlsplit
 
 import neo4j
+from neo4j.exceptions import ConfigurationError
 
 from app.domain.errors import GraphUnavailable
 from app.infrastructure.graph.endpoint import GraphEndpoint
@@ -198,6 +200,14 @@ class GraphClient:
             return await work(session)
 
     def _new_driver(self) -> neo4j.AsyncDriver:
+        # Whatever is wrong with the URL shows here, and is no fault of the statement that happens to be the first.
+        try:
+            _refuse_bad_url(self.endpoint.url)
+            return self._driver_for_url()
+        except Exception as error:
+            raise ConfigurationError(str(error)) from error
+
+    def _driver_for_url(self) -> neo4j.AsyncDriver:
         connect = self._connect_timeout.total_seconds()
         return neo4j.AsyncGraphDatabase.driver(
             self.endpoint.url,
@@ -216,8 +226,17 @@ class GraphClient:
     def _too_late(self) -> GraphUnavailable:
         return GraphUnavailable(
             f"the graph at {self.endpoint.url} did not answer within {self._timeout.total_seconds():g} s, "
-            "and the outcome is unknown; try again later"
+            "and the outcome is unknown; if it is well, give it more time with RETOLD_GRAPH_TIMEOUT"
         )
+
+
+def _refuse_bad_url(url: str) -> None:
+    parts = urlsplit(url)
+    if not parts.scheme.startswith(("bolt", "neo4j")):
+        raise ValueError(f"{parts.scheme} is no scheme of Bolt")
+    # What the driver and the resolver would do with the first statement in hand.
+    _ = parts.port
+    (parts.hostname or "").encode("idna")
 
 
 async def _rows(result: neo4j.AsyncResult) -> list[dict[str, Any]]:

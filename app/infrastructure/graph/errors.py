@@ -4,12 +4,14 @@ Decided by the error's class and by the code that the server sent, never by its 
 messages, and Neo4j rewords them.
 """
 
+from collections.abc import Collection, Iterator
 from enum import Enum, auto
 from typing import Final
 
 from neo4j.exceptions import DriverError, Neo4jError
 
 from app.domain.errors import GraphUnavailable, RuleBroken
+from app.infrastructure.sentence import one_line
 
 
 class GraphRefused(RuleBroken):
@@ -70,6 +72,63 @@ _BY_CODE: Final = {
 }
 """The longest beginning of the code decides."""
 
+_LATER: Final = "try again later"
+_LOG: Final = "look into the log of the graph server, then try again"
+_NOT_BOLT: Final = (
+    "check that the graph server runs and that RETOLD_GRAPH_URL names a Bolt port of it, "
+    "with +s in the scheme where the server asks for TLS"
+)
+_ADVICE_BY_CODE: Final = {
+    "": _LOG,
+    "Neo.ClientError.Cluster.": "let RETOLD_GRAPH_URL name the server that takes writes, or use the scheme neo4j",
+    "Neo.ClientError.Database.": "check RETOLD_GRAPH_DATABASE and that this database is online, then try again",
+    "Neo.ClientError.Database.DatabaseNotFound": "create the database, or name another in RETOLD_GRAPH_DATABASE",
+    "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase": (
+        "the database is read-only: let RETOLD_GRAPH_URL name the server that takes writes, or make it writable"
+    ),
+    "Neo.ClientError.Security.": "check RETOLD_GRAPH_USER and RETOLD_GRAPH_PASSWORD",
+    "Neo.ClientError.Security.AuthenticationRateLimit": (
+        "check RETOLD_GRAPH_USER and RETOLD_GRAPH_PASSWORD; the server takes no password for some seconds"
+    ),
+    "Neo.ClientError.Security.CredentialsExpired": (
+        "give the user a new password on the server, and the same in RETOLD_GRAPH_PASSWORD"
+    ),
+    "Neo.ClientError.Security.Forbidden": "grant the user in RETOLD_GRAPH_USER what it lacks, or name another",
+    "Neo.ClientError.Transaction.": _LATER,
+    "Neo.ClientError.Transaction.TransactionTimedOut": (
+        "if the server is well, give it more time with RETOLD_GRAPH_TIMEOUT"
+    ),
+    "Neo.TransientError.": _LATER,
+}
+"""What an operator does about an outage; the longest beginning of the code decides."""
+
+_ADVICE_BY_CLASS: Final = {
+    "UnsupportedServerProduct": _NOT_BOLT,
+    "ConfigurationError": "correct RETOLD_GRAPH_URL",
+    "BoltSecurityError": (
+        "the server speaks no TLS there or has a certificate that is not trusted: take +s out of the scheme of "
+        "RETOLD_GRAPH_URL, or give its port with TLS, with +ssc for a certificate that nobody signed"
+    ),
+    "ConnectionAcquisitionTimeoutError": (
+        "if the server is well, give it more time with RETOLD_GRAPH_CONNECT_TIMEOUT and RETOLD_GRAPH_TIMEOUT"
+    ),
+    "SessionExpired": _LATER,
+    "gaierror": "check the host in RETOLD_GRAPH_URL",
+    "ConnectionRefusedError": "check host and port in RETOLD_GRAPH_URL and that the graph server runs, then try again",
+    "TimeoutError": (
+        "check that the server runs and that RETOLD_GRAPH_URL names its Bolt port; "
+        "if it is only slow, set RETOLD_GRAPH_CONNECT_TIMEOUT higher"
+    ),
+    "ConnectionError": _NOT_BOLT,
+    "OSError": "check RETOLD_GRAPH_URL and that the graph server can be reached, then try again",
+    "ServiceUnavailable": _NOT_BOLT,
+    "Exception": _LATER,
+}
+"""The same where no server has sent a code: the first entry decides that the error or a cause of it belongs to.
+
+By name, for some are not part of the driver's public errors.
+"""
+
 
 def kind_of(error: Exception) -> Kind:
     """The kind of anything that a call of the driver can raise."""
@@ -89,16 +148,38 @@ def refused(error: Exception) -> GraphRefused:
 
 
 def unavailable(url: str, error: Exception) -> GraphUnavailable:
-    return GraphUnavailable(f"the graph at {url} is not available, try again later: {_words(error)}")
+    return GraphUnavailable(f"the graph at {url} is not available ({_words(error)}); {_advice(error)}")
 
 
 def _kind_of_code(code: str) -> Kind:
-    beginnings = [each for each in _BY_CODE if code.startswith(each)]
-    return _BY_CODE[max(beginnings, key=len)] if beginnings else Kind.DOUBTFUL
+    return _BY_CODE[_longest_beginning(code, _BY_CODE)] if code.startswith(tuple(_BY_CODE)) else Kind.DOUBTFUL
+
+
+def _advice(error: Exception) -> str:
+    for cause in _causes(error):
+        if isinstance(cause, Neo4jError):
+            return _ADVICE_BY_CODE[_longest_beginning(cause.code or "", _ADVICE_BY_CODE)]
+    classes = {each.__name__ for cause in _causes(error) for each in type(cause).__mro__}
+    return next(advice for name, advice in _ADVICE_BY_CLASS.items() if name in classes)
+
+
+def _longest_beginning(code: str, known: Collection[str]) -> str:
+    return max((each for each in known if code.startswith(each)), key=len)
 
 
 def _words(error: Exception) -> str:
     # The rest of a server's message can hold the values of the statement, at any length.
     if isinstance(error, Neo4jError):
-        return f"{error.code}: {(error.message or '')[:200]}"
-    return f"{type(error).__name__}: {str(error)[:200]}"
+        return one_line(f"{error.code}: {error.message or ''}")
+    # The driver wraps an error once or twice, in words about itself.
+    first = [each for each in _causes(error) if str(each)] or [error]
+    return one_line(f"{type(first[-1]).__name__}: {first[-1]}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error itself, what caused it, and so on down to the first cause; of several that came together the first."""
+    while error is not None:
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        yield error
+        error = error.__cause__
