@@ -1,6 +1,8 @@
 """The command line as a whole: help, versions, and how every command refuses what is wrong (X-27)."""
 
 import io
+import runpy
+import sys
 from importlib.metadata import EntryPoint, version
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from app.cli import main
 from app.infrastructure.graph.endpoint import GraphEndpoint
-from tests.commandline import Cli, commands
+from tests.commandline import Answer, Cli, commands
 
 SERVES = {("up",), ("projector", "run")}
 
@@ -106,6 +108,23 @@ def test_a_wrong_command_line_is_refused_in_one_line(
     assert answer.code == 2
     assert answer.is_one_line(named, "--help`")
     assert _events(database) == 0
+
+
+@pytest.mark.parametrize(("words", "code"), [(("--help",), 0), (("now",), 2), (("--nonsense",), 2)], ids=str)
+def test_the_projector_as_a_program_takes_no_words_but_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["projector", *words])
+
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("projector", run_name="__main__")
+
+    answer = Answer(int(str(ended.value.code)), *capsys.readouterr())
+    assert answer.code == code
+    if code:
+        assert answer.is_one_line(*words, "see `python -m projector --help`")
+    else:
+        assert "Example: python -m projector" in answer.out
 
 
 @pytest.mark.parametrize(("words", "code", "said"), WRONG_VALUES, ids=str)
