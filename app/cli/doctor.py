@@ -146,7 +146,7 @@ def _vector(facts: DatabaseFacts) -> Check:
 def _migrations(migrated: Migrated) -> Check:
     if migrated.after == migrated.head:
         return Check("migrations", "ok", f"at {migrated.head}")
-    advice = "run `retold migrate`; upgrade Retold if the database is the newer one"
+    advice = "upgrade Retold: the database is newer" if migrated.newer else "run `retold migrate`"
     return Check("migrations", "failed", f"at {migrated.after or 'nothing'}, wanted {migrated.head}", advice)
 
 

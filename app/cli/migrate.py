@@ -21,6 +21,11 @@ class Migrated:
     head: str | None
 
     @property
+    def newer(self) -> bool:
+        """Whether the database is newer than this code."""
+        return not migration.knows(self.after)
+
+    @property
     def line(self) -> str:
         if self.after != self.head:
             return f"The database is at {self.after or 'nothing'}, this Retold at {self.head}: run `retold migrate`."
@@ -38,6 +43,8 @@ def migrate(
     """Bring the database to the schema of this Retold; others that migrate at the same time are waited for."""
     settings = load_settings()
     url = resolve_database(settings, Home(settings.home))
+    if check:
+        migration.refuse_newer(url)
     migrated = look(url) if check else bring_to_head(url)
     if as_json:
         print_json({"from": migrated.before, "to": migrated.after, "head": migrated.head})
@@ -53,6 +60,5 @@ def look(url: str) -> Migrated:
 
 
 def bring_to_head(url: str) -> Migrated:
-    before = migration.current(url)
-    migration.migrate(url)
+    before = migration.migrate(url)
     return Migrated(before, migration.current(url), migration.head())

@@ -22,14 +22,16 @@ LOOK_AGAIN: Final = timedelta(milliseconds=100)
 LOCK_TIMEOUT: Final = timedelta(seconds=10)
 
 
-def migrate(url: str, *, revision: str = "head") -> None:
+def migrate(url: str, *, revision: str = "head") -> str | None:
     """Migrate the database at `url` up to `revision`; nothing to do is fine, and others that migrate are waited for.
 
-    Raises `LogUnavailable`, also where a table stays locked by somebody else, and `RuleBroken` where the database is
+    Returns the revision from which it started; None for a database that was never migrated. Raises `LogUnavailable`, also where a table stays locked by somebody else, and `RuleBroken` where the database is
     newer than this code.
     """
     with _alone(url), _configured(url) as config:
         command.upgrade(config, revision)
+        before: str | None = config.attributes["before"]
+        return before
 
 
 def downgrade(url: str, *, revision: str) -> None:
@@ -50,9 +52,20 @@ def current(url: str) -> str | None:
         return _current(connection)
 
 
+def knows(revision: str | None) -> bool:
+    """Whether this code has that revision; if not, a newer one has made the database."""
+    return revision is None or revision in {each.revision for each in _scripts().walk_revisions()}
+
+
+def refuse_newer(url: str) -> None:
+    """Raises `RuleBroken` where the database is newer than this code, and `LogUnavailable`."""
+    with _connected(url) as connection:
+        _refuse_newer(connection, address(url))
+
+
 def head() -> str | None:
     """The newest revision that this code knows."""
-    return ScriptDirectory.from_config(_config()).get_current_head()
+    return _scripts().get_current_head()
 
 
 @contextmanager
@@ -69,7 +82,7 @@ def _alone(url: str) -> Iterator[None]:
 def _configured(url: str) -> Iterator[Config]:
     with _connected(url) as connection:
         config = _config()
-        _refuse_newer(connection, config, address(url))
+        config.attributes["before"] = _refuse_newer(connection, address(url))
         # Who waits for a table's lock makes all later readers of the table wait as well.
         connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT.total_seconds() * 1000)}"))
         connection.commit()
@@ -95,14 +108,18 @@ def _config() -> Config:
     return config
 
 
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
 def _current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _refuse_newer(connection: Connection, config: Config, where: str) -> None:
+def _refuse_newer(connection: Connection, where: str) -> str | None:
     found = _current(connection)
-    known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    if not knows(found):
         raise RuleBroken(
             f"the database at {where} is newer than this Retold: it has revision {found!r}; upgrade Retold"
         )
+    return found
