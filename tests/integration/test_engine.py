@@ -1,6 +1,7 @@
 """Connecting: what goes wrong is said without the password, and with what to do."""
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from urllib.parse import urlsplit, urlunsplit
@@ -39,14 +40,42 @@ def test_no_password_is_shown(database: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://user-1:hun%ter2@localhost/retold", "hunter2", "postgresql://a@b/c?hunter2=1"]
+    "url",
+    [
+        "postgresql://user-1:hun%ter2@localhost/retold",
+        "hunter2",
+        "postgresql://a@b/c?hunter2=1",
+        # A password with characters of a URL's own, which libpq takes in part for host, port or database.
+        "postgresql://user-1:a@hunter2@localhost:1/retold",
+        "postgresql://user-1:a@b:hunter2@localhost:1/retold",
+        "postgresql://user-1:hunter2/a@localhost:1/retold",
+        "postgresql://user-1:54/hunter2@localhost:1/retold",
+        "postgresql://user-1:54/hunter2@a@localhost:1/retold",
+        "postgresql://user-1:hunter2/retold",
+    ],
 )
-def test_a_url_that_cannot_be_read_is_refused_without_being_quoted(url: str) -> None:
+@pytest.mark.parametrize("use", [address, connect, make_engine])
+def test_a_url_that_cannot_be_read_is_refused_without_being_quoted(url: str, use: Callable[[str], object]) -> None:
     with pytest.raises(RuleBroken, match="cannot be read") as refused:
-        make_engine(url)
+        use(url)
 
     assert "hunter2" not in f"{refused.value}{refused.value.__cause__}"
     assert refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://user-1:a%40b%2Fc@db/retold", "db:5432/retold"),
+        ("postgresql://user-1:a?b#c@db/retold", "db:5432/retold"),
+        ("postgresql://db/retold?user=me@corp.example", "db:5432/retold"),
+        ("postgresql://me:hunter2@/retold?host=/run/p@g", "/run/p@g:5432/retold"),
+        ("postgresql://me:hunter2@[::1]:1,two/retold", "::1,two:1,/retold"),
+        ("postgresql://db/re%40told", "db:5432/re@told"),
+    ],
+)
+def test_what_is_percent_encoded_or_cannot_be_mistaken_is_taken(url: str, expected: str) -> None:
+    assert address(url) == expected
 
 
 def test_a_wrong_password_an_unknown_database_and_no_server_are_an_outage_that_says_why(database: str) -> None:

@@ -108,13 +108,25 @@ def _arguments(url: str, connect_timeout: timedelta) -> dict[str, Any]:
 
 def _parts(url: str) -> dict[str, Any]:
     try:
-        return dict(conninfo_to_dict(url))
+        parts = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError:
-        # The reason is not chained: it quotes a part of the URL, which may be the password.
+        parts = None
+    # The reason of libpq is never told: it quotes a part of the URL, which may be the password.
+    if parts is None or _misread(url, parts):
         raise RuleBroken(
             "the URL of the database cannot be read; give postgresql://user:password@host:port/database,"
             " with special characters percent-encoded"
         ) from None
+    return parts
+
+
+def _misread(url: str, parts: Mapping[str, Any]) -> bool:
+    """Whether libpq has taken a piece of a password that is not encoded for host, port or database, as it does."""
+    authority, _, rest = url.partition("://")[2].partition("/")
+    ports = str(parts.get("port", "")).split(",")
+    return (
+        authority.count("@") > 1 or "@" in rest.partition("?")[0] or not all(port.isdigit() for port in ports if port)
+    )
 
 
 def _text(value: object) -> str | None:

@@ -9,6 +9,7 @@ import sqlalchemy.exc
 from sqlalchemy import Engine
 
 from app.domain.errors import Conflict, LogUnavailable, RetoldError, RuleBroken
+from app.infrastructure.sentence import one_line
 
 # By SQLSTATE or its class (first two characters): the server is away, full, shutting down, refuses us, or is not ours.
 UNAVAILABLE: Final = {
@@ -81,4 +82,4 @@ def place(engine: Engine) -> str:
 
 def _reason(error: psycopg.Error) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return one_line(lines[0]) if lines else type(error).__name__
