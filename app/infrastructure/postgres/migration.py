@@ -25,8 +25,8 @@ LOCK_TIMEOUT: Final = timedelta(seconds=10)
 def migrate(url: str, *, revision: str = "head") -> str | None:
     """Migrate the database at `url` up to `revision`; nothing to do is fine, and others that migrate are waited for.
 
-    Returns the revision from which it started; None for a database that was never migrated. Raises `LogUnavailable`, also where a table stays locked by somebody else, and `RuleBroken` where the database is
-    newer than this code.
+    Returns the revision from which it started; None for a database that was never migrated. Raises `LogUnavailable`,
+    also where a table stays locked by somebody else, and `RuleBroken` where the database is newer than this code.
     """
     with _alone(url), _configured(url) as config:
         command.upgrade(config, revision)
