@@ -9,7 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from app.bootstrap import Retold, retold
-from app.cli.output import AsJson, Yes, console, print_json, print_table, progress_bars
+from app.cli.exit import complain
+from app.cli.output import AsJson, OnProgress, Yes, ask, console, print_json, print_table, progress_bars
+from app.domain import projection
 from app.infrastructure.embedded.home import Home
 from app.infrastructure.embedded.servers import resolve, resolve_database
 from app.infrastructure.logging import configure_logging
@@ -29,6 +31,7 @@ SHOWN: Final = 50
 """Differences in the table; `--json` has them all."""
 
 DRIFT: Final = 1
+INTERRUPTED: Final = 130
 
 commands = typer.Typer(no_args_is_help=True, help="The graph projection: run it, look at it, rebuild it, prove it.")
 parked = typer.Typer(no_args_is_help=True, help="Rows that were set aside because they failed again and again.")
@@ -73,10 +76,17 @@ def status(as_json: AsJson = False) -> None:
 def replay(yes: Yes = False, as_json: AsJson = False) -> None:
     """Wipe the projection and tell it again from the log; the log itself is only read."""
     if not yes:
-        typer.confirm("This wipes the graph projection and rebuilds it from the log. Go on?", abort=True, err=True)
-    with _exclusively() as parts, progress_bars() as on_progress:
-        done = parts.replay(on_progress)
-        parts.projector.drain()
+        ask("This wipes the graph projection and rebuilds it from the log. Go on?")
+    try:
+        with _exclusively() as parts, progress_bars() as on_progress:
+            done = _replayed(parts, on_progress)
+            parts.projector.drain()
+    except _HalfTold:
+        complain(
+            "the replay was interrupted and the graph is told in part; the projector finishes it, running or at its "
+            "next start, or run `retold projector replay` again"
+        )
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(done)
     else:
@@ -127,11 +137,29 @@ def skip(
     as_json: AsJson = False,
 ) -> None:
     """Never project the event of a row, in no replay either; what waits behind it goes on."""
-    if not yes:
-        typer.confirm(f"The graph will never show the event of row {row}. Go on?", abort=True, err=True)
     with _retold() as app:
+        if not yes:
+            _refuse_unskippable(app, row=row, reason=reason, operator=operator)
+            ask(f"The graph will never show the event of row {row}. Go on?")
         pending = app.skip_parked_row(row=row, reason=reason, operator=operator)
     _show_released({"row": row, "pending": pending}, f"row {row} is skipped, {pending:,} rows go on", as_json)
+
+
+class _HalfTold(Exception):
+    """Ctrl-C came between the beginning of a replay and its end."""
+
+
+def _replayed(parts: Parts, on_progress: OnProgress) -> Replayed:
+    try:
+        return parts.replay(on_progress)
+    except KeyboardInterrupt:
+        raise _HalfTold from None
+
+
+def _refuse_unskippable(app: Retold, *, row: int, reason: str, operator: str) -> None:
+    """Raises what skipping would raise: nobody is to be asked about what cannot be done."""
+    with app.skip_parked_row.begin() as work:
+        projection.skip_row(position=work.parked.head(row).position, reason=reason, operator=operator)
 
 
 def _outlook(settings: Settings) -> Outlook:

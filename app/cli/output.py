@@ -16,12 +16,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from app.cli.exit import complain
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+UNANSWERED: Final = 2
+"""The exit code of a wrong command line."""
 
 WIDE: Final = 120
 """Columns where standard output is no terminal, unless COLUMNS says otherwise."""
+
+
+def ask(question: str) -> None:
+    """Go on only after a yes; where nobody answers, the command line lacks `--yes`."""
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        # The question stands there without the end of its line.
+        sys.stderr.write("\n")
+        complain("nothing was done, for nobody answered: give --yes to do it without a question")
+        raise typer.Exit(UNANSWERED) from None
+    if not agreed:
+        raise typer.Abort
 
 
 def console() -> Console:

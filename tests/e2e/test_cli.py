@@ -11,6 +11,7 @@ import pytest
 
 from app.cli import main
 from app.infrastructure.graph.endpoint import GraphEndpoint
+from projector.writer import GraphWriter
 from tests.commandline import Answer, Cli, commands
 
 SERVES = {("up",), ("projector", "run")}
@@ -72,6 +73,18 @@ NEEDS_A_SERVER: tuple[tuple[str, ...], ...] = (
     ("projector", "parked", "list"),
     ("projector", "parked", "retry", "1"),
 )
+
+
+@pytest.fixture
+def parked_row(database: str) -> None:
+    """Row 1 is parked, and row 2 behind it; nothing else is in the outbox."""
+    with psycopg.connect(database) as connection:
+        for row, behind in ((1, None), (2, 1)):
+            connection.execute(
+                "INSERT INTO outbox (id, tenant, aggregate_type, aggregate_id, event_position, parked_at, behind) "
+                "OVERRIDING SYSTEM VALUE VALUES (%s, 'default', 'graph_projection', 'session-s', %s, now(), %s)",
+                (row, row, behind),
+            )
 
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
@@ -184,11 +197,15 @@ def test_a_password_is_never_part_of_an_error(
     assert "s3cret-word" not in answer.err
 
 
-@pytest.mark.parametrize(
-    "words", [("projector", "replay"), ("projector", "parked", "skip", "1", "--reason", "r")], ids=" ".join
+DESTROYS: tuple[tuple[str, ...], ...] = (
+    ("projector", "replay"),
+    ("projector", "parked", "skip", "1", "--reason", "r", "--operator", "me"),
 )
+
+
+@pytest.mark.parametrize("words", DESTROYS, ids=" ".join)
 def test_what_destroys_asks_first_and_a_no_leaves_all_as_it_is(
-    cli_on_log: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    cli_on_log: Cli, parked_row: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
 
@@ -197,6 +214,49 @@ def test_what_destroys_asks_first_and_a_no_leaves_all_as_it_is(
     assert answer.code == 1
     assert "Go on?" in answer.err
     assert "error: nothing was done" in answer.err
+
+
+@pytest.mark.parametrize("words", DESTROYS, ids=" ".join)
+def test_what_destroys_says_how_to_go_on_where_nobody_can_be_asked(
+    cli_on_log: Cli, parked_row: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+
+    answer = cli_on_log(*words)
+
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1].startswith("error: nothing was done")
+    assert "--yes" in answer.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "code", "said"),
+    [("42", "r", 4, "not parked"), ("2", "r", 5, "waits behind row 1"), ("1", "", 6, "reason is empty")],
+)
+def test_what_cannot_be_skipped_is_refused_before_the_question(
+    cli_on_log: Cli, parked_row: None, row: str, reason: str, code: int, said: str
+) -> None:
+    answer = cli_on_log("projector", "parked", "skip", row, "--reason", reason, "--operator", "me")
+
+    assert answer.code == code
+    assert answer.is_one_line(said)
+
+
+@pytest.mark.graph
+def test_ctrl_c_in_a_replay_says_that_the_graph_is_told_in_part(
+    cli_on_both: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GraphWriter, "wipe", interrupt)
+    answer = cli_on_both("projector", "replay", "--yes")
+
+    assert answer.code == 130
+    assert answer.is_one_line("told in part", "the projector finishes it", "retold projector replay")
+    assert any(
+        "a replay is unfinished" in each for each in cli_on_both("projector", "status", "--json").json["complaints"]
+    )
 
 
 @pytest.mark.graph
