@@ -41,7 +41,7 @@ def command_line() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
-        invoke_without_command=True,
+        no_args_is_help=True,
         callback=_root,
         epilog="Example: retold up",
     )
@@ -52,21 +52,22 @@ def command_line() -> typer.Typer:
     return app
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"retold {version('retold')}\n")
+        raise typer.Exit
+
+
 def _root(
-    context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """The log is the truth; everything else is retold.
 
     Settings are RETOLD_… variables. What goes wrong ends in one line, and an exit code: 1 a finding, 2 a wrong
     command line, 4 not found, 5 a conflict, 6 a wrong value, 7 a server that does not answer.
     """
-    if show_version:
-        sys.stdout.write(f"retold {version('retold')}\n")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        sys.stdout.write(context.get_help())
-        raise typer.Exit
 
 
 def _mount(app: typer.Typer, found: EntryPoint) -> None:

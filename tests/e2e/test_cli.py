@@ -100,12 +100,19 @@ def test_every_command_that_answers_also_does_so_in_json(cli: Cli, words: tuple[
     assert "--json" in cli(*words, "--help").out
 
 
-def test_without_words_it_shows_what_there_is(cli: Cli) -> None:
-    answer = cli()
+@pytest.mark.parametrize(
+    ("words", "below"),
+    [((), "events"), (("projector",), "replay"), (("projector", "parked"), "retry")],
+    ids=str,
+)
+def test_without_a_command_it_shows_what_there_is_and_that_one_is_missing(
+    cli: Cli, words: tuple[str, ...], below: str
+) -> None:
+    answer = cli(*words)
 
-    assert answer.code == 0
-    for words in commands():
-        assert words[0] in answer.out
+    assert answer.code == 2
+    assert below in answer.out
+    assert answer.err == ""
 
 
 def test_it_says_its_version(cli: Cli) -> None:
