@@ -14,6 +14,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from pydantic_core import to_jsonable_python
 
+from app.cli.address import host_refusal
 from app.domain.errors import LogUnavailable, RuleBroken
 from projector.status import Status, complaints
 
@@ -54,13 +55,18 @@ def application(
 
 @contextmanager
 def serving(application: WSGIApplication, host: str, port: int) -> Iterator[str]:
-    """Serve in threads of its own; gives the URL. Raises `RuleBroken` where the port cannot be had."""
+    """Serve in threads of its own; gives the URL. Raises `RuleBroken` where host or port cannot be had."""
     try:
         server = make_server(host, port, application, server_class=_Server, handler_class=_Handler)
-    except OSError as error:
-        raise RuleBroken(
-            f"cannot listen on {host}:{port} ({error.strerror}); set RETOLD_PROJECTOR_PORT to a free port, or to 0"
-        ) from error
+    except (OSError, UnicodeError) as error:
+        refusal = host_refusal(host)
+        if refusal is None:
+            where, reason = f"{host}:{port}", getattr(error, "strerror", None)
+            advice = "set RETOLD_PROJECTOR_PORT to a free port, or to 0"
+        else:
+            where, reason = host, refusal
+            advice = "set RETOLD_PROJECTOR_HOST to an address of this machine"
+        raise RuleBroken(f"cannot listen on {where} ({reason}); {advice}") from error
     thread = threading.Thread(target=server.serve_forever, name="health", daemon=True)
     thread.start()
     try:

@@ -1,5 +1,6 @@
-"""URLs as they may be shown: where a server is, and nothing of who may enter."""
+"""Where a server is, as it may be shown, with nothing of who may enter; and where one may listen."""
 
+import socket
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -22,3 +23,13 @@ def http_url(host: str, port: int) -> str:
     """Where a server that listens on `host` is asked from this machine."""
     near = ANY.get(host, host)
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
+
+
+def host_refusal(host: str) -> str | None:
+    """Why this machine cannot listen on `host`, whatever the port; None where it can."""
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+    except (OSError, UnicodeError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return None

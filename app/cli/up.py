@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from app.bootstrap import retold
-from app.cli.address import shown
+from app.cli.address import host_refusal, shown
 from app.cli.migrate import bring_to_head
 from app.cli.output import console
 from app.cli.projector_process import ProjectorProcess, environment_of, health
@@ -89,7 +89,16 @@ def _start(settings: Settings, staff: Staff, out: "Screen", *, seed: bool) -> No
 
 
 def _projector_port(settings: Settings) -> int:
-    """Fixed before anything starts; a projector whose parent was killed gets a moment to end and give it back."""
+    """Fixed before anything starts, for a host that is ours.
+
+    A projector whose parent was killed gets a moment to end and give its port back.
+    """
+    host = settings.projector_host
+    if (refusal := host_refusal(host)) is not None:
+        raise RuleBroken(
+            f"the projector cannot listen on {host} ({refusal}); "
+            f"set RETOLD_PROJECTOR_HOST to an address of this machine"
+        )
     if not settings.projector_port:
         return free_port()
     deadline = time.monotonic() + PORT_FREE_WITHIN.total_seconds()

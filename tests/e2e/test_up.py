@@ -129,17 +129,32 @@ def test_a_proxy_for_the_outside_world_does_not_stand_between_up_and_its_project
 def test_a_projector_that_cannot_start_ends_it_with_the_projectors_own_words(
     tmp_path: Path, database: str, empty_graph: GraphEndpoint
 ) -> None:
-    # An address for documentation alone: no machine has it.
-    answer = retold(
-        tmp_path,
-        "up",
-        RETOLD_PROJECTOR_HOST="192.0.2.1",
-        RETOLD_PROJECTOR_PORT="0",
-        **settings_of(database, empty_graph),
-    )
+    # Taken on another address than the one on which ports are looked at before the start.
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        answer = retold(
+            tmp_path,
+            "up",
+            RETOLD_PROJECTOR_HOST="127.0.0.2",
+            RETOLD_PROJECTOR_PORT=str(taken.getsockname()[1]),
+            **settings_of(database, empty_graph),
+        )
 
     assert answer.code == 7
-    assert "cannot listen on 192.0.2.1" in _last_line(answer)
+    assert "cannot listen on 127.0.0.2" in _last_line(answer)
+
+
+# The second is an address for documentation alone, which no machine has.
+@pytest.mark.parametrize("host", ["300.1.1.1", "192.0.2.1", "a..b"])
+def test_a_host_that_is_not_ours_is_named_with_its_setting(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("RETOLD_PROJECTOR_HOST", host)
+
+    answer = cli("up")
+
+    assert answer.code == 6
+    assert answer.is_one_line(host, "RETOLD_PROJECTOR_HOST")
+    assert "RETOLD_PROJECTOR_PORT" not in answer.err
 
 
 def test_up_migrates_and_seeds_an_empty_database(

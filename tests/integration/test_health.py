@@ -160,3 +160,19 @@ def test_the_status_is_read_by_the_database_s_clock(database: str) -> None:
     assert after.pending == 1
     assert after.oldest_pending_seconds == pytest.approx(90, abs=30)
     assert after.seconds_since_attempt == pytest.approx(60, abs=30)
+
+
+@pytest.mark.parametrize("host", ["300.1.1.1", "192.0.2.1", "a..b"])
+def test_a_host_that_is_not_ours_is_named_with_its_setting(host: str) -> None:
+    with pytest.raises(RuleBroken, match="RETOLD_PROJECTOR_HOST") as refused, _serving_on(host):
+        pass
+
+    assert "RETOLD_PROJECTOR_PORT" not in str(refused.value)
+
+
+@contextmanager
+def _serving_on(host: str) -> Iterator[str]:
+    metrics = Metrics(lambda: WELL)
+    answers = application(Beat(STUCK_AFTER), lambda: WELL, metrics.registry, stuck_after=STUCK_AFTER)
+    with serving(answers, host, 0) as url:
+        yield url
