@@ -27,6 +27,9 @@ PREFIX = "RETOLD_"
 FOREIGN_PREFIXES = ("RETOLD_TEST_", "RETOLD_BENCH_")
 LONGEST = timedelta(days=1)
 DATABASE_SCHEMES = ("postgresql", "postgres")
+BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+# A name, an address, or the encoded path of a socket's folder; and a port.
+PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[\w.%-]*)(:\d*)?")
 GRAPH_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 
 
@@ -34,26 +37,50 @@ def _seconds(value: object) -> object:
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(str(value))
     if not 0 < seconds <= LONGEST.total_seconds():
         raise ValueError("out of range")
-    return timedelta(seconds=seconds)
+    duration = timedelta(seconds=seconds)
+    if not duration:
+        raise ValueError("nothing is left of it in microseconds")
+    return duration
 
 
 def _lower(value: object) -> object:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def _home(value: Path) -> Path:
+    try:
+        value.expanduser()
+    except RuntimeError as error:
+        raise ValueError("no such user") from error
+    return value
+
+
 def _database_url(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
+    url = value.get_secret_value()
+    parts = urlsplit(url)
     if parts.scheme not in DATABASE_SCHEMES or not (parts.netloc or parts.query):
         raise ValueError("not a PostgreSQL URL")
+    # What a password holds unencoded ends it too early: the rest would pass for a host, a database or a parameter,
+    # and be shown as such. What is encoded badly libpq shows as it is.
+    userinfo, _, hosts = parts.netloc.rpartition("@")
+    if "@" in userinfo or url.count("@") != parts.netloc.count("@") or BAD_ESCAPE.search(url):
+        raise ValueError("characters that are not percent-encoded")
     # libpq takes several hosts in one URL, which urlsplit cannot tell from a bad port.
-    if "," not in parts.netloc:
+    if not all(PLACE.fullmatch(each) for each in hosts.split(",")):
+        raise ValueError("not a host and port")
+    if "," not in hosts:
         _ = parts.port
     return value
 
 
 def _graph_url(value: str) -> str:
     parts = urlsplit(value)
-    if parts.scheme not in GRAPH_SCHEMES or not parts.hostname or parts.path not in {"", "/"} or parts.fragment:
+    if (
+        parts.scheme not in GRAPH_SCHEMES
+        or not parts.hostname
+        or parts.path not in {"", "/"}
+        or {"?", "#"} & set(value)
+    ):
         raise ValueError("not a Bolt URL")
     _ = parts.port
     return value
@@ -73,19 +100,23 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True, hide_input_in_errors=True
     )
 
-    home: Path = Field(Path(".retold"), description="the path of a folder that can be written")
+    home: Annotated[Path, AfterValidator(_home)] = Field(
+        Path(".retold"), description="the path of a folder that can be written"
+    )
     tenant: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = Field(
         "default", description="1 to 100 letters, digits, dots, dashes or underscores"
     )
 
     database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = Field(
-        None, description="postgresql://user:password@host:port/database"
+        None,
+        description="postgresql://user:password@host:port/database, "
+        "and percent-encode special characters in user and password",
     )
     database_connect_timeout: Seconds = Field(timedelta(seconds=5), description=A_DURATION)
     postgres_port: Port = Field(0, description=A_PORT)
 
     graph_url: Annotated[str, AfterValidator(_graph_url)] | None = Field(
-        None, description="bolt://host:port or neo4j://host:port, also with +s or +ssc, and without a path"
+        None, description="bolt://host:port or neo4j://host:port, also with +s or +ssc, and without a path or a query"
     )
     graph_user: Annotated[str, StringConstraints(min_length=1)] = Field("neo4j", description="the name of a user")
     graph_password: SecretStr | None = Field(None, description="the password of that user")
@@ -153,17 +184,26 @@ def variable(field: str) -> str:
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
-    known = {variable(name) for name in Settings.model_fields}
+    """Case does not count, as it does not where the variables are read."""
+    known: dict[str, list[str]] = {variable(name): [] for name in Settings.model_fields}
     for name in sorted(environ):
-        if name.startswith(PREFIX) and not name.startswith(FOREIGN_PREFIXES) and name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+        meant = name.upper()
+        if not meant.startswith(PREFIX) or meant.startswith(FOREIGN_PREFIXES):
+            continue
+        if meant not in known:
+            close = difflib.get_close_matches(meant, known, n=1)
             advice = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(sorted(known))}."
             raise RuleBroken(f"{name} is not a setting of Retold: {advice}")
+        known[meant].append(name)
+    for names in known.values():
+        if len(names) > 1:
+            raise RuleBroken(f"{' and '.join(names)} are the same setting: leave one of them out.")
 
 
 def _complaint(name: str, environ: Mapping[str, str]) -> str:
     field = Settings.model_fields[name]
-    return f"{variable(name)} is {_shown(name, environ.get(variable(name), ''))}: give {field.description}."
+    given = next((value for each, value in environ.items() if each.upper() == variable(name)), "")
+    return f"{variable(name)} is {_shown(name, given)}: give {field.description}."
 
 
 def _shown(name: str, value: str) -> str:

@@ -1,5 +1,6 @@
 """What the environment may say and how a mistake in it is answered."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
         ("RETOLD_MAX_ATTEMPTS", "0", "a whole number from 1 to 1000"),
         ("RETOLD_POLL_INTERVAL", "0", "seconds, more than 0"),
         ("RETOLD_POLL_INTERVAL", "-1", "seconds, more than 0"),
+        ("RETOLD_POLL_INTERVAL", "1e-9", "seconds, more than 0"),
         ("RETOLD_POLL_INTERVAL", "nan", "seconds, more than 0"),
         ("RETOLD_POLL_INTERVAL", "1e400", "seconds, more than 0"),
         ("RETOLD_POLL_INTERVAL", "PT2S", "seconds, more than 0"),
@@ -61,6 +63,9 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
         ("RETOLD_GRAPH_URL", "bolt://", "bolt://host:port"),
         ("RETOLD_GRAPH_URL", "bolt://graph:99999", "bolt://host:port"),
         ("RETOLD_GRAPH_URL", "bolt://graph:7687/movies", "bolt://host:port"),
+        ("RETOLD_GRAPH_URL", "bolt://graph:7687?x=y", "without a path or a query"),
+        ("RETOLD_GRAPH_URL", "bolt://graph:7687?", "without a path or a query"),
+        ("RETOLD_HOME", "~nobody-of-that-name/x", "the path of a folder"),
         ("RETOLD_GRAPH_URL", "graph:7687", "bolt://host:port"),
     ],
 )
@@ -89,6 +94,32 @@ def test_a_wrong_database_url_is_never_shown(monkeypatch: pytest.MonkeyPatch, ur
     assert "there" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hu@sh@there:1/db",
+        "postgresql://me:hu/sh@there:1/db",
+        "postgresql://me:12/hush@there/db",
+        "postgresql://me:12?hush@there/db",
+        "postgresql://me:12#hush@there/db",
+        "postgresql://me:hush%@there/db",
+        "postgresql://me:hush%zz@there/db",
+        "postgresql://me:hush%00@there/db",
+        "postgresql://me:pw@the re:1/hush",
+        "postgresql://me:pw@there:1,hush:x/db",
+    ],
+)
+def test_a_database_url_with_special_characters_is_answered_with_how_to_write_them(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("RETOLD_DATABASE_URL", url)
+
+    with pytest.raises(RuleBroken, match="percent-encode special characters in user and password") as refused:
+        load_settings()
+
+    assert not {"hu", "sh", "hush", "there"} & set(re.split(r"\W+", str(refused.value)))
+
+
 @pytest.mark.parametrize("url", ["http://me:hush@graph", "bolt://me:hu@sh@[graph", "me:hush@graph:7687"])
 def test_a_wrong_graph_url_is_shown_without_its_credentials(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("RETOLD_GRAPH_URL", url)
@@ -115,6 +146,31 @@ def test_a_misspelt_variable_is_answered_with_the_one_that_was_meant(monkeypatch
     monkeypatch.setenv("RETOLD_POLL_INTERVL", "2")
 
     with pytest.raises(RuleBroken, match=r"RETOLD_POLL_INTERVL .*did you mean RETOLD_POLL_INTERVAL\?"):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", ["retold_poll_intervl", "Retold_Poll_Intervl"])
+def test_a_misspelt_variable_is_refused_in_whatever_case(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "2")
+
+    with pytest.raises(RuleBroken, match=rf"{name} .*did you mean RETOLD_POLL_INTERVAL\?"):
+        load_settings()
+
+
+def test_a_variable_counts_in_whatever_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("retold_batch_size", "7")
+    assert load_settings().batch_size == 7
+
+    monkeypatch.setenv("retold_batch_size", "0")
+    with pytest.raises(RuleBroken, match="RETOLD_BATCH_SIZE is '0'"):
+        load_settings()
+
+
+def test_a_variable_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("retold_batch_size", "7")
+    monkeypatch.setenv("RETOLD_BATCH_SIZE", "8")
+
+    with pytest.raises(RuleBroken, match="RETOLD_BATCH_SIZE and retold_batch_size"):
         load_settings()
 
 
@@ -148,7 +204,14 @@ def test_a_password_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "url",
-    ["postgres://me@db/retold", "postgresql://me:pw@one:1,two:2/retold", "postgresql:///retold?host=/run/postgresql"],
+    [
+        "postgresql://me:p%40ss%2Fword@db-1.example:5432/retold?sslmode=require",
+        "postgresql://me@[::1]:5432/retold",
+        "postgresql://me@%2Frun%2Fpostgresql/retold",
+        "postgres://me@db/retold",
+        "postgresql://me:pw@one:1,two:2/retold",
+        "postgresql:///retold?host=/run/postgresql",
+    ],
 )
 def test_every_form_of_a_postgresql_url_is_accepted(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("RETOLD_DATABASE_URL", url)
