@@ -4,11 +4,12 @@ import difflib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
+from pydantic_core import from_json
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -18,7 +19,7 @@ from app.domain.events import Recorded, Unknown
 from app.domain.text import checked_id
 from app.infrastructure.embedded.home import Home
 from app.infrastructure.embedded.servers import resolve_database
-from app.infrastructure.postgres.codec import EVENT_TYPES
+from app.infrastructure.postgres.codec import EVENT_TYPES, Codec
 from app.infrastructure.postgres.watch import Filter, Watch, watching
 from app.settings import Settings, load_settings
 
@@ -32,6 +33,8 @@ CUT: Final = 72
 HEADER: Final = ("position", "time (UTC)", "stream@version", "type", "data")
 WIDTHS: Final = (8, 14, 36, 26, 0)
 """Of the columns while following, when what comes is not known yet."""
+
+UNREADABLE: Final = "(unreadable)"
 
 Cells = tuple[str, str, str, str, str]
 
@@ -53,6 +56,24 @@ Type = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An event that does not fit its type: its facts as they are stored, and why they cannot be read."""
+
+    data: Mapping[str, Any]
+    reason: str
+
+
+class Lenient(Codec):
+    """For whoever looks: one damaged event is no reason to show none."""
+
+    def decode(self, name: str, schema: int, data: str, personal: str | None) -> object:
+        try:
+            return super().decode(name, schema, data, personal)
+        except Exception as error:  # also what an upcaster makes of facts that it did not expect
+            return Unreadable({**from_json(data), **from_json(personal or "{}")}, str(error))
+
+
 def events(
     tail: Tail = None,
     after: After = None,
@@ -68,7 +89,8 @@ def events(
     """Show events of the log, by position; --json prints a list, and with --follow an object a line.
 
     Every event is shown once, in order, so that --follow --after with the last position seen takes up where it
-    ended. An event whose transaction is still open holds back those above it. Tables cut long text at “…”.
+    ended. An event whose transaction is still open holds back those above it. Tables cut long text at “…”. An event
+    that this Retold cannot read is shown as it is stored, and marked.
     """
     settings = load_settings()
     if follow and after is not None and tail is not None:
@@ -76,7 +98,8 @@ def events(
     wanted = _filter(settings, stream=stream, types=type_ or (), tenant=tenant, all_tenants=all_tenants)
     count = TAIL if tail is None else tail
     url = resolve_database(settings, Home(settings.home))
-    with watching(url, connect_timeout=settings.database_connect_timeout) as watch:
+    with watching(url, connect_timeout=settings.database_connect_timeout) as strict:
+        watch = replace(strict, codec=Lenient())
         if follow:
             _follow(watch, wanted, count=count, after=after, as_json=as_json)
         else:
@@ -154,12 +177,13 @@ def _facts(event: Recorded) -> dict[str, Any]:
         "schema": event.schema,
         "subject": event.subject,
         "data": _data(event),
+        "unreadable": event.event.reason if isinstance(event.event, Unreadable) else None,
         "meta": event.meta,
     }
 
 
 def _data(event: Recorded) -> Mapping[str, Any]:
-    if isinstance(event.event, Unknown):
+    if isinstance(event.event, Unknown | Unreadable):
         return event.event.data
     assert is_dataclass(event.event)
     assert not isinstance(event.event, type)
@@ -195,7 +219,8 @@ def _line(cells: Cells, widths: Sequence[int]) -> str:
 
 def _short(event: Recorded) -> str:
     """What the event says, in one line that is cut with a visible mark."""
-    said = " ".join(f"{name}={_value(value)}" for name, value in _data(event).items() if value not in (None, (), []))
+    facts = [f"{name}={_value(value)}" for name, value in _data(event).items() if value not in (None, (), [])]
+    said = " ".join((UNREADABLE, *facts) if isinstance(event.event, Unreadable) else facts)
     # Controls and line breaks in a person's words must not steer the operator's terminal.
     words = "".join(each if each.isprintable() else " " for each in said)
     return words if len(words) <= CUT else words[: CUT - 1] + "…"

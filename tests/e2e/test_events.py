@@ -10,6 +10,7 @@ import pytest
 
 from app.bootstrap import Retold, retold
 from app.domain import session
+from app.infrastructure.postgres.engine import connect
 from app.settings import Settings
 from app.use_cases.ports import Append
 from tests.commandline import Cli, Process, eventually, process, settings_of
@@ -106,6 +107,28 @@ def test_a_persons_words_cannot_steer_the_terminal(cli_on_log: Cli, product: Ret
 
     assert "[red]" in table
     assert not {"\x1b", "\r", "\x07"} & set(table)
+
+
+@pytest.mark.parametrize("schema", [1, 99])
+def test_an_event_that_cannot_be_read_is_shown_as_it_is_stored_among_the_others(
+    cli_on_log: Cli, database: str, product: Retold, schema: int
+) -> None:
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO events (id, tenant, stream, version, type, schema, data, personal, meta) VALUES "
+            "(gen_random_uuid(), 'default', 'session-damaged', 1, 'session.handoff_offered', %s, %s, %s, '{}')",
+            (schema, '{"nonsense": true}', '{"why": "[nobody] knows"}'),
+        )
+    open_session(product, "after")
+
+    (_, damaged, after) = cli_on_log("events", "--tail", "3", "--json").json
+    table = cli_on_log("events", "--tail", "3")
+
+    assert damaged["data"] == {"nonsense": True, "why": "[nobody] knows"}
+    assert "session.handoff_offered" in damaged["unreadable"]
+    assert (after["stream"], after["unreadable"]) == ("session-after", None)
+    assert table.code == 0
+    assert "(unreadable) nonsense=True why=[nobody] knows" in table.out
 
 
 def test_following_shows_every_event_once_in_order_while_others_write(
