@@ -190,6 +190,17 @@ def test_a_home_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
     assert answer.is_one_line("is not a folder")
 
 
+@pytest.mark.parametrize("home", ["x" * 300, "/proc/x", "/dev/null/x"], ids=["too long", "not possible", "in a file"])
+def test_a_home_that_cannot_be_made_is_a_wrong_value(cli: Cli, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.setenv("RETOLD_HOME", home)
+
+    for words in (("up",), ("demo",)):
+        answer = cli(*words)
+
+        assert answer.code == 6
+        assert answer.is_one_line("RETOLD_HOME")
+
+
 def test_a_database_that_does_not_answer_ends_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "RETOLD_DATABASE_URL": "postgresql://somebody:s3cret-word@127.0.0.1:1/x",

@@ -21,6 +21,7 @@ HOST = "127.0.0.1"
 OUR_PORTS = range(20_000, 32_000)
 LOCK_PATIENCE = timedelta(milliseconds=300)
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+NO_SUCH_PLACE = {errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EISDIR}
 NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -206,6 +207,8 @@ def _explanation(path: Path, error: OSError) -> RetoldError:
         return RuleBroken(f"{path} cannot be written ({error.strerror}): set RETOLD_HOME to a folder of your own.")
     if error.errno in {errno.EEXIST, errno.ENOTDIR}:
         return RuleBroken(f"{path} is not a folder: remove what is there, or set RETOLD_HOME to another folder.")
+    if error.errno in NO_SUCH_PLACE:
+        return RuleBroken(f"{path} cannot be made ({error.strerror}): set RETOLD_HOME to another folder.")
     return Unavailable(f"{path} cannot be used ({error.strerror}): set RETOLD_HOME to another folder.")
 
 
