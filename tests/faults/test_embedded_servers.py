@@ -260,18 +260,41 @@ def test_a_child_process_is_stopped_and_its_output_kept(tmp_path: Path) -> None:
         child.stop()
 
 
-def test_a_full_disk_is_named_when_the_database_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", ["8m", "24m", "40m"])
+def test_a_full_disk_is_named_when_the_database_is_made(tmp_path: Path, size: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
     code = (
         "import subprocess, sys; from pathlib import Path; from app.domain.errors import Unavailable\n"
         "from app.infrastructure.embedded.postgres import EmbeddedPostgres\n"
-        f"subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', {str(small)!r}], check=True)\n"
+        f"subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size={size}', 'tmpfs', {str(small)!r}], check=True)\n"
         f"server = EmbeddedPostgres(Path({str(small / 'home')!r}))\n"
         "try: server.start()\n"
-        "except Unavailable as error: sys.exit(0 if 'No space left' in str(error) else str(error))\n"
+        "except Unavailable as error: sys.exit(0 if 'The disk that holds' in str(error) else str(error))\n"
         "sys.exit('it was started')"
     )
+    _run_with_mounts_of_its_own(code)
+
+
+def test_a_disk_that_has_become_full_is_named_at_the_next_start(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    code = (
+        "import shutil, subprocess, sys; from pathlib import Path; from app.domain.errors import Unavailable\n"
+        "from app.infrastructure.embedded.postgres import EmbeddedPostgres\n"
+        f"small = Path({str(small)!r})\n"
+        "subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=60m', 'tmpfs', str(small)], check=True)\n"
+        "server = EmbeddedPostgres(small / 'home')\n"
+        "server.start(); server.stop()\n"
+        "(small / 'filler').write_bytes(bytes(shutil.disk_usage(small).free - 8_000_000))\n"
+        "try: server.start()\n"
+        "except Unavailable as error: sys.exit(0 if 'The disk that holds' in str(error) else str(error))\n"
+        "sys.exit('it was started')"
+    )
+    _run_with_mounts_of_its_own(code)
+
+
+def _run_with_mounts_of_its_own(code: str) -> None:
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0:
         pytest.skip("only root may mount a small disk")
     done = subprocess.run(

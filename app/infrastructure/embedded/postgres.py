@@ -14,10 +14,10 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from app.domain.errors import RuleBroken, Unavailable
+from app.domain.errors import RetoldError, RuleBroken, Unavailable
 from app.infrastructure.embedded.home import HOST, Home, RunningServer, explained, usable_port, write_file
 from app.infrastructure.embedded.postgres_user import ServerUser, server_user
-from app.infrastructure.embedded.process import ServerProcess, bound_to_parent
+from app.infrastructure.embedded.process import ServerProcess, bound_to_parent, open_log
 
 NAME = "postgres"
 ROLE = DATABASE = "retold"
@@ -85,7 +85,11 @@ class EmbeddedPostgres:
         finally:
             os.close(claim)
         self._process.wait_until(self._answers, READY_WITHIN)
-        self._prepare()
+        try:
+            self._prepare()
+        except psycopg.Error as error:
+            self._process.stop()
+            raise self._process.failure("could not be prepared", f"ERROR: {error}") from error
         assert self.pid is not None
         self.home.record(NAME, RunningServer(self.pid, self.port))
 
@@ -114,9 +118,21 @@ class EmbeddedPostgres:
         with explained(password):
             write_file(password, self.home.secret(SUPERUSER_CREDENTIAL))
             user.own(password)
-        _initdb([*user.prefix, *_initdb_command(programs, draft / "data", password)])
+        self._initdb([*user.prefix, *_initdb_command(programs, draft / "data", password)])
         (draft / "data").rename(folder / "data")
         shutil.rmtree(draft)
+
+    def _initdb(self, command: list[str]) -> None:
+        done = subprocess.run(  # noqa: S603 (our own argument list, no shell)
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, cwd="/", env=_environment()
+        )
+        if done.returncode != 0:
+            # What has failed for want of room leaves room again: initdb has cleaned up behind itself.
+            with contextlib.suppress(OSError, RetoldError):
+                self.home.folder("log")
+                with open_log(self.log_path) as log:
+                    os.write(log, done.stdout)
+            raise self._process.failure("could not make its data folder", done.stdout.decode(errors="replace"))
 
     def _spawn(self, programs: Path, data: Path, user: ServerUser, claim: int) -> None:
         options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
@@ -205,13 +221,6 @@ def _initdb_command(programs: Path, data: Path, password: Path) -> list[str]:
         "--builtin-locale=C.UTF-8",
         "--no-instructions",
     ]
-
-
-def _initdb(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=_environment())  # noqa: S603
-    if done.returncode != 0:
-        last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
-        raise Unavailable(f"The data folder of PostgreSQL could not be made; initdb said:\n{last_lines}")
 
 
 def _environment() -> dict[str, str]:

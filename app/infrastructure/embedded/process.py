@@ -14,10 +14,14 @@ import psutil
 
 from app.domain.errors import Unavailable
 from app.infrastructure.embedded.home import Home, explained, lock_file, write_pid
+from app.infrastructure.embedded.last_words import disk_full, reason
 
-TAIL_LINES = 12
+LARGEST_TAIL = 100_000
+LITTLE_SPACE = 100_000
 LARGEST_LOG = 10_000_000
 STOP_GRACE = timedelta(seconds=15)
+JAVA_LOCALE = {"LC_ALL": "C.UTF-8"}
+"""In a locale without UTF-8 Java finds no file with other letters than ASCII in its path."""
 
 
 class ServerProcess:
@@ -33,6 +37,7 @@ class ServerProcess:
         self.name = name
         self._stop_signal = stop_signal
         self._child: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
 
     @property
     def log_path(self) -> Path:
@@ -62,6 +67,7 @@ class ServerProcess:
         self.kill()
         self.home.folder("log")
         with open_log(self.log_path) as log:
+            self._log_start = os.fstat(log).st_size
             child = subprocess.Popen(  # noqa: S603 (our own argument list, no shell)
                 list(argv),
                 bufsize=0,
@@ -75,21 +81,22 @@ class ServerProcess:
                 start_new_session=True,
             )
         self._child = child
-        write_pid(claim, child.pid)
+        with explained(self.home.path):
+            write_pid(claim, child.pid)
         assert child.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(stdin)
 
     def wait_until(self, ready: Callable[[], bool], within: timedelta) -> None:
-        """Return once `ready()`; Unavailable with the end of the log when the child dies or takes too long."""
+        """Return once `ready()`; Unavailable with the reason when the child dies or takes too long."""
         deadline = time.monotonic() + within.total_seconds()
         while not ready():
             if not self.alive():
                 self.kill()
-                raise self._failure("ended while it was starting")
+                raise self.failure("ended while it was starting", self._said())
             if time.monotonic() > deadline:
                 self.kill()
-                raise self._failure(f"was not ready within {within.total_seconds():.0f} s")
+                raise self.failure(f"was not ready within {within.total_seconds():.0f} s", self._said())
             time.sleep(0.05)
 
     def stop(self) -> None:
@@ -125,14 +132,28 @@ class ServerProcess:
         assert self._child is not None
         self._child.send_signal(signal.SIGCONT)
 
-    def tail(self) -> str:
-        """The last lines that the child wrote."""
-        with contextlib.suppress(OSError):
-            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+    def failure(self, what: str, said: str) -> Unavailable:
+        """The error that `what` befell the server, with the reason out of what it `said`."""
+        if disk_full(said) or self._disk_is_full():
+            return Unavailable(
+                f"The disk that holds {self.home.path} is full: free some space, or set RETOLD_HOME to another disk "
+                f"(the {self.name} server {what}; see {self.log_path})."
+            )
+        why = reason(said)
+        return Unavailable(f"The {self.name} server {what}{f' ({why})' if why else ''}: look into {self.log_path}.")
+
+    def _said(self) -> str:
+        """What the child has written, without what earlier ones did."""
+        with contextlib.suppress(OSError), self.log_path.open("rb") as log:
+            log.seek(max(self._log_start, os.fstat(log.fileno()).st_size - LARGEST_TAIL))
+            return log.read().decode(errors="replace")
         return ""
 
-    def _failure(self, what: str) -> Unavailable:
-        return Unavailable(f"The {self.name} server {what}; the end of {self.log_path}:\n{self.tail()}")
+    def _disk_is_full(self) -> bool:
+        # Its log may be on the same disk, and then the line that says so is missing.
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self.home.path).free < LITTLE_SPACE
+        return False
 
     def _close_input(self) -> None:
         if self._child and self._child.stdin:
