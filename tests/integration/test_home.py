@@ -104,6 +104,14 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, below: str) -> None:
         Home(tmp_path / below).create()
 
 
+def test_a_home_whose_name_is_not_utf_8_is_refused_in_one_printable_line(tmp_path: Path) -> None:
+    with pytest.raises(RuleBroken, match=r"h\\udcffme is not a name in UTF-8: set RETOLD_HOME to another folder\.$"):
+        Home(tmp_path / "h\udcffme").create()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(Unavailable, match=r"h\\udcffme: start it with"):
+        resolve(Settings(home=tmp_path / "h\udcffme"))
+
+
 def test_a_home_of_somebody_else_is_refused_with_what_to_do(tmp_path: Path) -> None:
     _refused_as_another_user(tmp_path, "cannot be written .*set RETOLD_HOME")
 

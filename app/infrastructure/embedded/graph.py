@@ -10,7 +10,7 @@ from pathlib import Path
 from app.domain.errors import RuleBroken
 from app.infrastructure.embedded.bolt import answers
 from app.infrastructure.embedded.home import HOST, Home, RunningServer, free_port, usable_port
-from app.infrastructure.embedded.process import ServerProcess
+from app.infrastructure.embedded.process import JAVA_LOCALE, ServerProcess
 from app.infrastructure.graph.endpoint import GraphEndpoint
 
 NAME = "graph"
@@ -119,7 +119,8 @@ def embedded_endpoint(password: str, port: int, database: str = DATABASE) -> Gra
 
 def _environment() -> dict[str, str]:
     # Settings and passwords of our own are none of the server's business.
-    return {name: value for name, value in os.environ.items() if not name.startswith("RETOLD_")}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("RETOLD_")}
+    return {**ours, **JAVA_LOCALE}
 
 
 def _refuse_without_wheel() -> None:

@@ -40,8 +40,16 @@ class Home:
         # Absolute at once: a later change of the working directory must not move the home.
         self.path = Path(os.path.abspath(path.expanduser()))
 
+    @property
+    def shown(self) -> str:
+        """The path as every message and every format can hold it, also where its name is not UTF-8."""
+        return str(self.path).encode(errors="backslashreplace").decode()
+
     def create(self) -> None:
         """Make the folder, for its owner only; RuleBroken or Unavailable says why it cannot be."""
+        if self.shown != str(self.path):
+            # Java has no form for it, nor has JSON.
+            raise RuleBroken(f"{self.shown} is not a name in UTF-8: set RETOLD_HOME to another folder.")
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             _prove_writable(self.path)

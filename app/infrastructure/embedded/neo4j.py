@@ -13,7 +13,7 @@ from app.domain.errors import RetoldError
 from app.infrastructure.embedded.bolt import answers, set_first_password
 from app.infrastructure.embedded.home import HOST, Home, explained, usable_port, write_file
 from app.infrastructure.embedded.neo4j_jars import entry_point, fetched_jars, java_for
-from app.infrastructure.embedded.process import ServerProcess, bound_to_parent
+from app.infrastructure.embedded.process import JAVA_LOCALE, ServerProcess, bound_to_parent
 from app.infrastructure.graph.endpoint import GraphEndpoint
 from app.settings import load_settings
 
@@ -151,7 +151,8 @@ def _command(java: str, java_version: int, jars: Path, folder: Path, version: st
 
 
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("RETOLD_", "NEO4J_"))}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("RETOLD_", "NEO4J_"))}
+    return {**ours, **JAVA_LOCALE}
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.domain.errors import RuleBroken, Unavailable
 from app.infrastructure.embedded.home import explained
+from app.infrastructure.sentence import one_line
 
 POM = Path(__file__).with_name("neo4j-pom.xml")
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -88,10 +89,10 @@ def _javas() -> Iterator[Path]:
 
 def _java_version(java: Path) -> int:
     try:
-        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603
+        done = subprocess.run([str(java), "-version"], capture_output=True, check=False)  # noqa: S603
     except OSError:
         return 0
-    match = re.search(r'version "(\d+)', said)
+    match = re.search(r'version "(\d+)', done.stderr.decode(errors="replace"))
     return int(match.group(1)) if match else 0
 
 
@@ -104,8 +105,13 @@ def _maven(version: str, draft: Path) -> None:
     command = [maven, "--batch-mode", "--quiet", f"-Dneo4j.version={version}", COPY, "-DincludeScope=runtime"]
     command += [f"-DoutputDirectory={draft / 'lib'}"]
     done = subprocess.run(  # noqa: S603 (our own argument list, no shell)
-        command, cwd=draft, capture_output=True, text=True, check=False, timeout=MAVEN_TIMEOUT
+        command,
+        cwd=draft,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=MAVEN_TIMEOUT,
     )
     if done.returncode != 0:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[:8])
-        raise Unavailable(f"Maven could not fetch Neo4j {version}; is that a version, and can it be reached?\n{said}")
+        said = one_line(done.stdout.decode(errors="replace"))
+        raise Unavailable(f"Maven could not fetch Neo4j {version} ({said}): is that a version, and can it be reached?")

@@ -75,4 +75,4 @@ def embedded_servers(settings: Settings) -> tuple[EmbeddedServer, ...]:
 
 
 def _nothing_runs(what: str, home: Home, name: str) -> Unavailable:
-    return Unavailable(f"No {what} server is running in {home.path}: start it with `retold up`, or set {name}.")
+    return Unavailable(f"No {what} server is running in {home.shown}: start it with `retold up`, or set {name}.")
