@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import uuid4
 
 import psycopg
@@ -12,8 +12,8 @@ import typer
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
-from app.cli.exit import guarded
-from app.cli.output import AsJson, Yes, print_json, print_table, progress_bars
+from app.cli.exit import answer, guarded
+from app.cli.output import AsJson, Yes, ask, print_json, print_table, progress_bars
 from app.infrastructure.embedded.servers import Servers, resolve, start_embedded
 from app.infrastructure.graph.client import GraphClient
 from app.infrastructure.ids import uuid7
@@ -31,6 +31,8 @@ from projector.bootstrap import assemble
 from projector.reader import GraphReader
 from projector.writer import GraphWriter
 
+NAME: Final = "python -m benchmarks"
+
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer rows and repetitions: about a minute.")]
 
 
@@ -39,8 +41,6 @@ def main(quick: Quick = False, yes: Yes = False, as_json: AsJson = False) -> Non
 
     It writes to a database of its own, and to the whole graph: one that holds a projection already is wiped, after
     asking.
-
-    Example: python -m benchmarks --quick --json
     """
     settings = load_settings()
     configure_logging(settings, at_least="warning")
@@ -146,8 +146,7 @@ def _ask_before_wiping(servers: Servers, settings: Settings) -> None:
     ) as client:
         nodes = sum(GraphReader(client).counts().values())
     if nodes:
-        question = f"The graph at {servers.graph.url} holds a projection of {nodes:,} nodes. Wipe it?"
-        typer.confirm(question, abort=True, err=True)
+        ask(f"The graph at {servers.graph.url} holds a projection of {nodes:,} nodes. Wipe it?")
 
 
 def _show(figures: list[Figure]) -> None:
@@ -161,5 +160,11 @@ def _show(figures: list[Figure]) -> None:
     )
 
 
+def _run() -> None:
+    program = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    program.command(epilog=f"Example: {NAME} --quick --json")(main)
+    answer(program, NAME)
+
+
 if __name__ == "__main__":
-    guarded(lambda: typer.run(main))
+    guarded(_run)
