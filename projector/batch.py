@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
 from app.domain.errors import GraphUnavailable
 from app.infrastructure.postgres import record
 from app.infrastructure.postgres.codec import Codec
+from app.infrastructure.sentence import one_line
 from projector import projections
 from projector.changes import Change
 from projector.fold import Graph
 
 log = structlog.get_logger()
+
+LONGEST_REASON: Final = 500
+"""Characters."""
 
 
 class Writer(Protocol):
@@ -106,6 +110,6 @@ def tell(codec: Codec, row: tuple[Any, ...], *, outbox_row: int | None = None) -
     return Told(lane, recorded.position, recorded.version, changes or (), outbox_row)
 
 
-def one_line(error: Exception) -> str:
-    """What an operator reads of the error; bounded, for it is stored with the row."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+def reason(error: Exception) -> str:
+    """What an operator reads of an error; bounded, for it is stored with the row."""
+    return one_line(f"{type(error).__name__}: {error}", LONGEST_REASON)

@@ -16,7 +16,7 @@ import structlog
 
 from app.domain.errors import Conflict, GraphUnavailable
 from app.infrastructure.postgres.codec import Codec
-from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
+from projector.batch import Outcome, Told, Writer, reason, tell, write_apart
 from projector.lock import Lock
 from projector.outbox import Outbox, PendingRow
 
@@ -221,8 +221,8 @@ class Projector:
         parked = 0
         for told, error in outcome.failed:
             assert told.row is not None
-            log.warning("row failed", row=told.row, position=told.position, error=one_line(error))
-            if self._outbox.count_attempt(told.row, one_line(error)) >= self._max_attempts:
+            log.warning("row failed", row=told.row, position=told.position, error=reason(error))
+            if self._outbox.count_attempt(told.row, reason(error)) >= self._max_attempts:
                 self._outbox.park(told.row)
                 log.error("row parked with the rest of its stream", row=told.row, stream=told.lane[1])
                 parked += 1

@@ -16,7 +16,7 @@ import structlog
 from app.domain.errors import GraphUnavailable
 from app.infrastructure.postgres.codec import Codec
 from app.infrastructure.postgres.log import PostgresLog, Snapshot
-from projector.batch import Outcome, Told, Writer, one_line, tell, write_apart
+from projector.batch import Outcome, Told, Writer, reason, tell, write_apart
 from projector.outbox import Outbox
 from projector.progress import Progress, Stopped, quiet, silent
 from projector.source import Stored, settled, total
@@ -54,7 +54,7 @@ class Held:
     def stop(self, event: Stored | Told, error: Exception) -> None:
         known = self.positions.setdefault(event.lane, set())
         if event.position < min(known, default=event.position + 1):
-            self.errors[event.lane] = one_line(error)
+            self.errors[event.lane] = reason(error)
         known.add(event.position)
 
     def holds(self, event: Stored | Told) -> bool:

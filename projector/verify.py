@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from app.infrastructure.postgres.codec import Codec
 from app.infrastructure.postgres.log import PostgresLog, Snapshot
-from projector.batch import one_line, tell
+from projector.batch import reason, tell
 from projector.compare import Difference, LiveEdge, LiveNode, compare
 from projector.fold import Graph
 from projector.progress import Progress, quiet, silent
@@ -93,7 +93,7 @@ class Verify:
             try:
                 told = tell(self.codec, stored.row)
             except Exception as error:  # reported as what it is: a way in which the graph is not the log
-                untellable.append(Untellable(stored.position, one_line(error)))
+                untellable.append(Untellable(stored.position, reason(error)))
                 continue
             graph.apply(told.changes, position=told.position, version=told.version)
             on_progress("fold the log", done, expected)
