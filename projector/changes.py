@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from app.domain.events import Evidence
 from projector.schema import EdgeType
 
 Value = str | int | float | bool | datetime | list[str]
@@ -23,6 +24,17 @@ def ref(label: str, tenant: str, **identity: str | int) -> Ref:
     """The node of `tenant` that `identity` tells apart, e.g. `ref("Handoff", "acme", session="42", offer=7)`."""
     key = "/".join(map(_escaped, (tenant, *identity.values())))
     return Ref(label, key, {"tenant": tenant, **identity})
+
+
+def cited(tenant: str, evidence: Evidence) -> Ref:
+    """The node of an event that supports a claim: told apart by its id and version."""
+    return ref(
+        "Evidence",
+        tenant,
+        event=str(evidence.event_id),
+        session=evidence.session,
+        event_version=evidence.version,
+    )
 
 
 def _escaped(part: str | int) -> str:

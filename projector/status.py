@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString
 
 from app.infrastructure.postgres.engine import address, connect
 from app.infrastructure.postgres.errors import translated
+from app.infrastructure.postgres.parked import PARKED_ROWS
 from app.use_cases.ports import ParkedRow
 
 STATUS: Final = """
@@ -31,13 +32,7 @@ WHERE p.name = 'graph'
 """
 
 
-PARKED: Final = """
-SELECT o.id, o.tenant, o.aggregate_id, o.event_position, e.type, o.attempts, coalesce(o.last_error, ''), o.parked_at,
-       o.behind
-FROM outbox AS o LEFT JOIN events AS e ON e.position = o.event_position
-WHERE o.aggregate_type = 'graph_projection' AND o.parked_at IS NOT NULL AND o.processed_at IS NULL
-ORDER BY coalesce(o.behind, o.id), o.id
-"""
+PARKED: Final = f"{PARKED_ROWS} ORDER BY coalesce(o.behind, o.id), o.id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,22 @@ what they append now is not part of the snapshot that is compared.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 from app.infrastructure.postgres.codec import Codec
 from app.infrastructure.postgres.log import PostgresLog, Snapshot
 from projector.batch import reason, tell
-from projector.compare import Difference, LiveEdge, LiveNode, compare
+from projector.compare import Difference, compare
 from projector.fold import Graph
 from projector.progress import Progress, quiet, silent
 from projector.reader import GraphReader
 from projector.schema import EDGE_TYPES, LABELS
 from projector.source import settled, total
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,13 @@ class Verify:
         with self.log.snapshot() as snapshot:
             horizon, parked = snapshot.head(), _parked(snapshot)
             expected, events = self._fold(snapshot, untellable, on_progress)
-        differences = compare(expected, self._nodes(expected, on_progress), self._edges(expected, on_progress))
+        nodes = chain.from_iterable(map(self.reader.nodes, LABELS))
+        edges = chain.from_iterable(map(self.reader.edges, EDGE_TYPES))
+        differences = compare(
+            expected,
+            _counted(nodes, "compare nodes", len(expected.nodes), on_progress),
+            _counted(edges, "compare edges", len(expected.edges), on_progress),
+        )
         return Verdict(
             horizon=horizon,
             events=events,
@@ -99,21 +109,11 @@ class Verify:
             on_progress("fold the log", done, expected)
         return graph, done
 
-    def _nodes(self, expected: Graph, on_progress: Progress) -> Iterator[LiveNode]:
-        done = 0
-        for label in LABELS:
-            for node in self.reader.nodes(label):
-                done += 1
-                on_progress("compare nodes", done, len(expected.nodes))
-                yield node
 
-    def _edges(self, expected: Graph, on_progress: Progress) -> Iterator[LiveEdge]:
-        done = 0
-        for type_ in EDGE_TYPES:
-            for edge in self.reader.edges(type_):
-                done += 1
-                on_progress("compare edges", done, len(expected.edges))
-                yield edge
+def _counted(live: Iterable[T], phase: str, total: int, on_progress: Progress) -> Iterator[T]:
+    for done, each in enumerate(live, start=1):
+        on_progress(phase, done, total)
+        yield each
 
 
 def _parked(snapshot: Snapshot) -> int:

@@ -5,7 +5,7 @@ from typing import assert_never
 from app.domain.events import Recorded
 from app.domain.profile import ProfileErased, ProfileEvent, ProfileRecorded
 from projector import schema
-from projector.changes import Change, Edge, Gone, Node, ref
+from projector.changes import Change, Edge, Gone, Node, cited, ref
 
 
 def record_anamnesis_profile(recorded: Recorded, event: ProfileEvent) -> tuple[Change, ...]:
@@ -20,20 +20,7 @@ def record_anamnesis_profile(recorded: Recorded, event: ProfileEvent) -> tuple[C
                 ),
                 Edge(schema.HAS_PROFILE, ref("User", tenant, id=event.user), profile),
                 Edge(schema.IN_COMPETENCE, profile, ref("Competence", tenant, id=event.competence)),
-                *(
-                    Edge(
-                        schema.PROFILE_SUPPORTED_BY,
-                        profile,
-                        ref(
-                            "Evidence",
-                            tenant,
-                            event=str(each.event_id),
-                            session=each.session,
-                            event_version=each.version,
-                        ),
-                    )
-                    for each in event.evidence
-                ),
+                *(Edge(schema.PROFILE_SUPPORTED_BY, profile, cited(tenant, each)) for each in event.evidence),
             )
         case ProfileErased():
             return (Gone(profile),)

@@ -5,7 +5,7 @@ from typing import assert_never
 from app.domain.events import Recorded
 from app.domain.hypothesis import HypothesisAccepted, HypothesisDismissed, HypothesisEvent, HypothesisProposed, Status
 from projector import schema
-from projector.changes import Change, Edge, Node, ref
+from projector.changes import Change, Edge, Node, cited, ref
 
 
 def record_hypothesis(recorded: Recorded, event: HypothesisEvent) -> tuple[Change, ...]:
@@ -42,11 +42,7 @@ def _proposed(recorded: Recorded, event: HypothesisProposed) -> tuple[Change, ..
         Edge(schema.ABOUT_SESSION, hypothesis, ref("Session", tenant, id=event.session)),
         Edge(schema.TARGETS, hypothesis, ref("Agent", tenant, id=event.agent)),
         *(
-            Edge(
-                schema.HYPOTHESIS_SUPPORTED_BY,
-                hypothesis,
-                ref("Evidence", tenant, event=str(each.event_id), session=each.session, event_version=each.version),
-            )
+            Edge(schema.HYPOTHESIS_SUPPORTED_BY, hypothesis, cited(tenant, each))
             for each in event.evidence
             if each.session == event.session
         ),

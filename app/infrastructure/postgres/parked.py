@@ -9,13 +9,15 @@ from psycopg import Connection
 from app.domain.errors import Conflict, NotFound
 from app.use_cases.ports import ParkedRow
 
-HEAD: Final = """
+PARKED_ROWS: Final = """
 SELECT o.id, o.tenant, o.aggregate_id, o.event_position, e.type, o.attempts, coalesce(o.last_error, ''), o.parked_at,
        o.behind
 FROM outbox o LEFT JOIN events e ON e.position = o.event_position
-WHERE o.id = %s AND o.aggregate_type = 'graph_projection' AND o.parked_at IS NOT NULL AND o.processed_at IS NULL
-FOR UPDATE OF o
+WHERE o.aggregate_type = 'graph_projection' AND o.parked_at IS NOT NULL AND o.processed_at IS NULL
 """
+"""As `ParkedRow` has them; more conditions, or an order, may follow."""
+
+HEAD: Final = f"{PARKED_ROWS} AND o.id = %s FOR UPDATE OF o"
 RELEASE: Final = """
 UPDATE outbox SET parked_at = NULL, behind = NULL, attempts = 0
 WHERE aggregate_type = 'graph_projection' AND tenant = %(tenant)s AND aggregate_id = %(stream)s
