@@ -104,14 +104,8 @@ class ServerProcess:
         if self._child is None:
             return
         self._close_input()
-        if self.alive():
-            self._child.send_signal(signal.SIGCONT)
-            self._child.send_signal(self._stop_signal)
-        try:
-            self._child.wait(STOP_GRACE.total_seconds())
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        self._child.send_signal(signal.SIGCONT)
+        end(self._child, self._stop_signal)
         self._child = None
 
     def kill(self) -> None:
@@ -159,6 +153,16 @@ class ServerProcess:
         if self._child and self._child.stdin:
             with contextlib.suppress(BrokenPipeError):
                 self._child.stdin.close()
+
+
+def end(child: subprocess.Popen[bytes], by: signal.Signals) -> None:
+    """End a child in good order, by this signal; killed only when it does not end by itself."""
+    child.send_signal(by)
+    try:
+        child.wait(STOP_GRACE.total_seconds())
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 @contextlib.contextmanager

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from app.domain.errors import RetoldError
-from app.infrastructure.embedded.process import bound_to_parent, open_log
+from app.infrastructure.embedded.process import bound_to_parent, end, open_log
 
 FIRST_PAUSE = timedelta(seconds=1)
 LONGEST_PAUSE = timedelta(seconds=30)
 # A child that has lived for this long has recovered; its next death begins with the first pause again.
 STEADY_AFTER = timedelta(seconds=60)
-STOP_GRACE = timedelta(seconds=15)
 
 
 class Child(Protocol):
@@ -141,12 +140,7 @@ class ProcessChild:
     def stop(self) -> None:
         if self._child is None:
             return
-        self._child.send_signal(signal.SIGTERM)
-        try:
-            self._child.wait(STOP_GRACE.total_seconds())
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        end(self._child, signal.SIGTERM)
         self._child = None
 
     def kill(self) -> None:
